@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "rendezvous/membership/retrying.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -137,10 +138,18 @@ Explanation of_files(DeathFacts const& facts) {
              : Explanation{"a mapped file was truncated, /dev/shm was full, or a file server was gone for a while", ""};
 }
 
-/// The last line of `said` is the one that says why.
-std::string module_advice(DeathFacts const& facts) {
+/// Of Python's exceptions. The last line of `said` is the one that says why.
+std::string python_advice(DeathFacts const& facts) {
   auto const why = std::string_view(facts.said).substr(facts.said.rfind('\n') + 1);  // npos + 1 is 0
-  bool const lacks = facts.status == ExitStatus::exited(1) && why.find("ModuleNotFoundError") != why.npos;
+  if (facts.status != ExitStatus::exited(1)) {
+    return "";
+  }
+  if (rendezvous::is_unanswered(trim(printable_lines(why))) && !facts.has_stdin) {
+    return "`--stdin rank0` gives cxxrun's standard input to rank 0, for input() and breakpoint() there; other ranks "
+           "have "
+           "none";
+  }
+  bool const lacks = why.find("ModuleNotFoundError") != why.npos;
   return lacks ? "install it, or start the Python that has it: `cxxrun --dry-run` names the one that runs" : "";
 }
 
@@ -262,7 +271,7 @@ Explanation explain(DeathFacts const& facts) {
     found = facts.gpu;
   }
   if (found.advice.empty()) {
-    found.advice = facts.status.kind == ExitStatus::Kind::signalled ? core_advice(facts) : module_advice(facts);
+    found.advice = facts.status.kind == ExitStatus::Kind::signalled ? core_advice(facts) : python_advice(facts);
   }
   return found;
 }

@@ -48,6 +48,7 @@ struct DeathFacts {
   std::uint32_t killed = 1;  ///< workers that died of a SIGKILL that is not ours, this one included
   std::uint32_t larger = 0;  ///< of these, those with a larger peak
   MemoryFacts memory;
+  bool has_stdin = false;        ///< it has cxxrun's standard input
   std::string said;              ///< the end of its stderr
   std::vector<PathFacts> paths;  ///< looked at after it, when needs_probe() says so
   std::string core_pattern;      ///< /proc/sys/kernel/core_pattern

@@ -76,6 +76,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
     }
   }
   facts.memory = memory_;
+  facts.has_stdin = which.has_stdin;
   facts.said = said(exit);
   facts.paths = paths_;
   facts.core_pattern = exit.status.core_dumped ? os::read_text("/proc/sys/kernel/core_pattern") : "";

@@ -20,6 +20,7 @@ namespace cxxrun::launcher {
 struct DeadWorker {
   rendezvous::WorkerExit* exit = nullptr;
   std::uint64_t peak = 0;  ///< bytes of its largest resident set
+  bool has_stdin = false;  ///< it has cxxrun's standard input
 };
 
 class DeathWatch {

@@ -240,7 +240,8 @@ void Supervisor::perform(ReportExit const& what) {
   exit.lost = loss_of(what.local_rank);
   exit.role = rendezvous::role_of(exit, exit.role);
   if (!exit.status.ok() && !exit.ours) {
-    deaths_.explain({&exit, members_[what.local_rank].peak}, dead_workers());
+    auto const dead = dead_workers();
+    deaths_.explain(dead[what.local_rank], dead);
   }
   auto reported = exit;
   reported.stderr_tail.clear();

@@ -122,6 +122,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
     std::string error_file;
     std::vector<std::string> paths;   // that it needs, or writes to
     std::uint64_t peak = 0;           // see DeadWorker
+    bool has_stdin = false;           // the same
     std::vector<PumpStream> pending;  // opened, not yet with the pump: added once every worker is started
     std::vector<std::uint64_t> streams;
     std::optional<std::uint64_t> stderr_stream;

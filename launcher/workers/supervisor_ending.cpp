@@ -83,7 +83,7 @@ std::vector<DeadWorker> Supervisor::dead_workers() {
   std::vector<DeadWorker> dead;
   dead.reserve(members_.size());
   for (auto& member : members_) {  // of one that lives the exit is that of a success as yet
-    dead.push_back({&member.exit, member.peak});
+    dead.push_back({&member.exit, member.peak, member.has_stdin});
   }
   return dead;
 }
@@ -141,7 +141,7 @@ void Supervisor::tell_ended() {
         exit.role = rendezvous::role_of(exit, telling(exit.told).role);
       }
     }
-    deaths_.explain({&member.exit, member.peak}, dead);
+    deaths_.explain(dead[member.exit.local_rank], dead);
     exits.push_back(member.exit);
   }
   bool const waiting = state_.phase == GroupPhase::parked;

@@ -172,6 +172,7 @@ void Supervisor::prepare_members(std::vector<WorkerSpec> const& workers) {
     member.exit.local_rank = static_cast<std::uint32_t>(i);
     member.exit.log = workers[i].log;
     member.error_file = workers[i].error_file;
+    member.has_stdin = workers[i].inherit_stdin;
     member.paths = {workers[i].script, workers[i].argv.empty() ? "" : workers[i].argv.front(), workers[i].err.file};
   }
   for (auto& member : members_) {  // of workers that died while they waited: nobody else ends these

@@ -170,6 +170,9 @@ Ruling after_failure(State const& state, Policy const& policy, TimePoint now, st
   if (!policy.max_restarts_given && !may_be_there && !lacks.empty()) {
     return conclude(state, policy, end, code, line + (started ? "; not restarted: " + printable(lacks) : ""));
   }
+  if (auto const asked = unanswered(first.exit); !asked.empty()) {
+    return conclude(state, policy, end, code, line + "; not restarted: " + printable(asked));
+  }
   if (!policy.max_restarts_given && streak.alike >= kAlikeEnough) {
     return conclude(state, policy, End::failed_alike, code,
                     line + "; " + std::to_string(streak.alike) + " times in a row, and no step in between");

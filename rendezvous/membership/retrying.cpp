@@ -50,6 +50,16 @@ std::string lacking(WorkerExit const& exit) {
   return signs ? std::string(trim(line)) : std::string();
 }
 
+bool is_unanswered(std::string_view line) {
+  return line == "bdb.BdbQuit" || line == "EOFError: EOF when reading a line";
+}
+
+std::string unanswered(WorkerExit const& exit) {
+  std::string const said = last_word(exit);
+  auto const line = trim(said);
+  return exit.status == ExitStatus::exited(1) && is_unanswered(line) ? std::string(line) : std::string();
+}
+
 std::uint64_t look_of(WorkerExit const& exit) {
   std::string const how = exit.hung.empty() ? exit.status.describe() : "hung";
   return fnv1a_without_numbers(last_word(exit), fnv1a(how + "\n"));

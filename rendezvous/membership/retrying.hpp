@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "rendezvous/membership/policy.hpp"
 #include "rendezvous/values/streak.hpp"
@@ -17,6 +18,11 @@ inline constexpr std::uint32_t kAlikeEnough = 3;
 
 /// What a program that could not begin lacks, in its own words: a module, a library, its script; "" when it has begun.
 [[nodiscard]] std::string lacking(WorkerExit const& exit);
+/// Whether these last words are those of a Python program that asked and got the end of its standard input for an answer,
+/// as it would again, or whose debugger has quit, which it does then, too.
+[[nodiscard]] bool is_unanswered(std::string_view line);
+/// The last words of such a program; "" for any other.
+[[nodiscard]] std::string unanswered(WorkerExit const& exit);
 /// Equal for failures that look the same: how the worker ended, and the last thing that it said, without its numbers.
 [[nodiscard]] std::uint64_t look_of(WorkerExit const& exit);
 

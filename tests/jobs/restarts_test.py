@@ -45,6 +45,26 @@ class Restarts(JobCase):
     def test_so_is_one_that_has_imported_torch(self):
         self.assert_tried_once(self.lacks(imports="import torch.distributed\nimport surely_not_there", processes=1))
 
+    def test_a_program_that_asks_where_nobody_answers_is_started_once_whatever_max_restarts_says(self):
+        for body, words in (("breakpoint()\nprint('behind it')", "bdb.BdbQuit"),
+                            ("input('name? ')", "EOFError: EOF when reading a line")):
+            job = self.run_job("--standalone", "--max-restarts", "2", *self.python_worker(f"note('start')\n{body}"))
+            self.assertEqual(job.code, 1, job.stderr)
+            self.assertEqual(self.started(), [1])
+            self.assertIn(f"not restarted: {words}", job.stderr)
+            self.assertIn("advice:        `--stdin rank0` gives cxxrun's standard input to rank 0", job.stderr)
+            os.unlink(self.path("events"))
+
+    def test_nor_is_one_whose_debugger_was_told_to_quit_and_nothing_is_advised_then(self):
+        with open(self.path("typed"), "w") as typed:
+            typed.write("q\n")
+        with open(self.path("typed")) as typed:
+            program = self.python_worker("note('start')\nbreakpoint()\nprint('behind it')")
+            job = self.run_job("--standalone", "--stdin", "rank0", *program, stdin=typed)
+        self.assertEqual(job.code, 1, job.stderr)
+        self.assertEqual(self.started(), [1])
+        self.assertNotIn("--stdin", job.stderr)
+
     def test_with_max_restarts_it_is_started_so_often(self):
         job = self.lacks("--max-restarts", "5", "--restart-delay", "0", processes=1)
         self.assertEqual(job.code, 1, job.stderr)

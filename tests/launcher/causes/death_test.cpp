@@ -124,6 +124,8 @@ std::vector<Row> rows() {
       {"`ulimit -t`", signalled(SIGXCPU), "yes"},
       {"`ulimit -f`", signalled(SIGXFSZ), "yes"},
       {"a Python module is missing", exited("Traceback\n\nModuleNotFoundError: No module named 'torch'"), "yes"},
+      {"`input()` or `breakpoint()` without a standard input", exited("Traceback\n\nbdb.BdbQuit\n\nbdb.BdbQuit"),
+       "yes"},
       {"a crash whose core systemd has taken",
        with(signalled(SIGSEGV),
             [](auto& facts) {
@@ -165,6 +167,15 @@ TEST_CASE("death: the page has the line and the advice of each cause, and no oth
 
 TEST_CASE("death: a module that was missed before the last words is not what it died of", "[unit]") {
   CHECK(explain(exited("ModuleNotFoundError: No module named 'apex'\nValueError: x")).advice.empty());
+}
+
+TEST_CASE("death: who has the standard input, or has met another end of a file, is not told to have it given",
+          "[unit]") {
+  auto facts = exited("EOFError: EOF when reading a line");
+  CHECK_FALSE(explain(facts).advice.empty());
+  facts.has_stdin = true;
+  CHECK(explain(facts).advice.empty());
+  CHECK(explain(exited("EOFError: Ran out of input")).advice.empty());
 }
 
 TEST_CASE("death: a limit of the job's is its own doing, and what the host or somebody else does is not", "[unit]") {

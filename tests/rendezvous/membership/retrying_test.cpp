@@ -100,6 +100,19 @@ TEST_CASE("retrying: the line that says why counts, whatever is said after it", 
   CHECK(lacking(exit).empty());
 }
 
+TEST_CASE("retrying: an answer is missing by the words of input() and of the debugger, and not by others", "[unit]") {
+  for (std::string const words : {"EOFError: EOF when reading a line", "bdb.BdbQuit"}) {
+    CHECK(unanswered(exited(1, "Traceback (most recent call last):\n  x\n" + words + "\n")) == words);
+    CHECK(unanswered(exited(2, words)).empty());
+    auto told = exited(1, words);
+    told.told = "ValueError: 3";
+    CHECK(unanswered(told).empty());
+  }
+  for (std::string const words : {"EOFError: Ran out of input", "EOFError", "bdb.BdbQuit was raised"}) {
+    CHECK(unanswered(exited(1, words)).empty());
+  }
+}
+
 TEST_CASE("retrying: a program lacks something exactly with the codes and words in docs/use/restarts.md", "[unit]") {
   auto const rows = cxxrun::testing::documented_table("use/restarts.md", "| exit code | last words |");
   REQUIRE(rows.size() == 7);
