@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "launcher/facts/mpi_identity.hpp"
+#include "launcher/facts/program_source.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/plan/slurm_worker_env.hpp"
@@ -172,6 +173,23 @@ Result<void> check_devices(Options const& options, NodeFacts const& facts, Envir
   return fail(Errc::environment, "--virtual-local-rank: " + visible_list(inherited) + " has no device for local rank " +
                                      std::to_string(needed - 1) +
                                      "; give --nproc-per-node, at most the number of devices");
+}
+
+Result<std::string> check_program_source(Options const& options, Environment const& inherited, bool null_input,
+                                         bool several) {
+  auto const argv = command(options, 0, inherited);
+  if (null_input || !reads_program_from_input(argv)) {
+    return std::string();
+  }
+  auto const name = printable(argv.front());
+  if (options.stdin_mode == StdinMode::null) {
+    return fail(Errc::usage, name +
+                                 " would read its program from standard input, and workers have none: put the program "
+                                 "into a file; --stdin rank0 gives standard input to rank 0 alone");
+  }
+  return several ? "rank 0 alone reads the program of " + name +
+                       " from standard input, the other workers run nothing: put it into a file"
+                 : std::string();
 }
 
 std::string log_place(NodeFacts const& facts) {

@@ -66,6 +66,12 @@ struct NodeFacts {
 /// Whether each worker can have a device of its own, if it is to have one. Errc::environment, in one line.
 [[nodiscard]] Result<void> check_devices(Options const& options, NodeFacts const& facts, Environment const& inherited);
 
+/// Whether workers are given the program that their interpreter would read from standard input: a line when one of
+/// `several` is, "" otherwise. `null_input`: cxxrun's is the null device, and nothing is lost. Errc::usage, in one
+/// line.
+[[nodiscard]] Result<std::string> check_program_source(Options const& options, Environment const& inherited,
+                                                       bool null_input, bool several);
+
 /// What tells this agent's logs from those of other agents of the job: the host and, with several tasks there, which.
 [[nodiscard]] std::string log_place(NodeFacts const& facts);
 

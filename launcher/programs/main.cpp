@@ -47,6 +47,7 @@
 #include "src/os/monitor.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
+#include "src/os/standard_input.hpp"
 #include "src/os/standby_socket.hpp"
 #include "src/os/system.hpp"
 
@@ -306,6 +307,11 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
       config.topology.notes.push_back(line);
     }
   }
+  auto const source = check_program_source(config.options, environment, os::input_is_null(),
+                                           config.facts.workers > 1 || config.topology.max_nodes > 1);
+  if (!source) {
+    return source.error();
+  }
   config.cpus = choose_cpu_mode(config.options, environment, config.facts.workers);
   config.environment = environment;
   auto transports = key_transports(config.options.auth, secret, value_of(environment, "HOME"));
@@ -321,10 +327,26 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
   notes = config.options.notes;
   notes.insert(notes.end(), trouble.begin(), trouble.end());
   notes.insert(notes.end(), config.topology.notes.begin(), config.topology.notes.end());
-  if (!config.cpus.note.empty()) {
-    notes.push_back(config.cpus.note);
+  for (auto const& note : {config.cpus.note, *source}) {
+    if (!note.empty()) {
+      notes.push_back(note);
+    }
   }
   return config;
+}
+
+/// Whether what waits in standard input was meant for the workers, which do not get it. What srun passes on is in the
+/// input of all its tasks.
+bool drops_input(AgentConfig const& config) {
+  auto const task = value_of(config.environment, "SLURM_PROCID");
+  return config.options.stdin_mode == StdinMode::null && (task.empty() || task == "0") && !os::input_is_of_ancestor();
+}
+
+std::string input_dropped(Environment const& environment) {
+  std::string const by_srun = "; `srun --input=none` leaves it to the script";
+  return "standard input has something in it that nobody reads: workers read /dev/null; `--stdin rank0` gives it to "
+         "rank 0" +
+         (environment.contains("SLURM_STEP_ID") ? by_srun : "");
 }
 
 void tell(AgentConfig const& config, std::vector<std::string> const& notes) {
@@ -381,6 +403,11 @@ int run(std::vector<std::string> const& arguments) {
   if (auto const logs = open_logs(config, notes); !logs) {
     return complain(logs.error());
   }
+  bool const drops = drops_input(config);
+  bool const told = drops && os::waiting_input() > 0;
+  if (told) {
+    notes.push_back(input_dropped(environment));
+  }
   tell(config, notes);
   pid_t const self = getpid();
   os::UniqueFd standby;
@@ -400,6 +427,9 @@ int run(std::vector<std::string> const& arguments) {
     claims = {};  // NFS keeps a file that is open, and with it the directory
     remove_log_root(config.logs);
     remove_socket_dir(config.sockets);
+    if (drops && !told && os::waiting_input() > 0) {  // it came later
+      std::fprintf(stderr, "cxxrun: %s\n", input_dropped(environment).c_str());
+    }
   }
   return code;
 }

@@ -10,6 +10,7 @@
 #include "src/os/fd.hpp"
 #include "src/os/log.hpp"
 #include "src/os/spawn.hpp"
+#include "src/os/standard_input.hpp"
 #include "src/os/system.hpp"
 
 namespace cxxrun::launcher {
@@ -89,6 +90,19 @@ struct Start {
   std::string what;  ///< the file; "" when none is to blame
 };
 
+/// The descriptor of cxxrun's standard input for the worker that is to have it; -1: it reads the null device.
+int input_for(WorkerSpec const& spec) {
+  if (spec.inherit_stdin &&
+      os::input_is_in_background()) {  // the worker, in a session of its own, would get no SIGTTIN
+    log(Level::warn,
+        "--stdin rank0: cxxrun is in the background of its terminal, what is typed there is not for rank 0; start it "
+        "in "
+        "the foreground");
+    return -1;
+  }
+  return spec.inherit_stdin ? STDIN_FILENO : -1;
+}
+
 Start cannot_execute(WorkerSpec const& spec, std::string const& path, os::SpawnResult const& tried) {
   return {0, tried.error, os::explain_failed_start(spec.argv.front(), tried.stage, tried.error),
           tried.stage == os::SpawnStage::exec ? path : ""};
@@ -108,7 +122,7 @@ Start start_worker(WorkerSpec const& spec, int capacity_bytes, std::vector<PumpS
                                  spec.argv,
                                  spec.environment,
                                  "",
-                                 spec.inherit_stdin ? STDIN_FILENO : -1,
+                                 input_for(spec),
                                  spec.out_is_err ? opened->err.worker_end.get() : opened->out.worker_end.get(),
                                  opened->err.worker_end.get(),
                                  spec.cpus,
@@ -236,7 +250,8 @@ std::optional<WarmWorker> Supervisor::open_warm(std::uint32_t local_rank) {
     return std::nullopt;
   }
   WarmWorker worker;
-  worker.streams.at(0).reset(warm.spec.inherit_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1);
+  int const input = input_for(warm.spec);
+  worker.streams.at(0).reset(input >= 0 ? fcntl(input, F_DUPFD_CLOEXEC, 3) : -1);
   worker.streams.at(1) = std::move(opened->out.worker_end);
   worker.streams.at(2) = std::move(opened->err.worker_end);
   worker.words =

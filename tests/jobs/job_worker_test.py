@@ -4,6 +4,7 @@ import pty
 import resource
 import select
 import signal
+import subprocess
 import sys
 from unittest import mock
 
@@ -36,23 +37,69 @@ class Worker(JobCase):
         self.assert_codes([0], job)
         self.assertEqual(self.words(), {0: ["typed"], 1: [""]})
 
-    def test_a_prompt_is_on_the_terminal_before_one_types_and_the_answer_arrives(self):
-        program = self.worker("printf 'your name? '; read -r line; note \"$line\"")
+    UNREAD = "standard input has something in it that nobody reads: workers read /dev/null; `--stdin rank0`"
+
+    def test_input_that_nobody_reads_is_said_once_and_only_where_it_was_meant_for_the_workers(self):
+        with open(self.path("list"), "w") as listed:
+            listed.write("one\ntwo\n")
+        late = self.worker(f"until [ -e {self.path('said')} ]; do sleep 0.05; done", name="late")
+        said = ('seq 3 | RUN true', 'RUN true < list', 'RUN true <<< text', 'seq 3 | timeout 60 RUN cat',
+                f'(sleep 0.3; echo late; touch said) | RUN {late}')
+        silent = ('RUN true < /dev/null', 'RUN true <&-', 'RUN true < /dev/zero', 'sleep 0.5 | RUN true',
+                  'while read x; do RUN true; break; done < list', 'seq 3 | while read x; do RUN true; break; done',
+                  'seq 3 | while read x; do timeout 60 RUN true; break; done', 'seq 3 | RUN --stdin rank0 cat')
+        for expected, commands in ((1, said), (0, silent)):
+            for command in commands:
+                command = command.replace("RUN", f"{jobs.CXXRUN} --standalone")
+                job = subprocess.run(["bash", "-c", command], env=self.environment(), text=True, cwd=self.dir,
+                                     stdin=subprocess.DEVNULL, capture_output=True, timeout=jobs.GUARD)
+                self.assertEqual((job.returncode, job.stderr.count(self.UNREAD)), (0, expected), command + job.stderr)
+
+    def test_a_program_on_standard_input_is_refused_and_starts_nothing(self):
+        for words in (["python3", "-"], ["bash"], ["--run-path", "/dev/stdin"]):
+            job = self.start("--standalone", *words, stdin=subprocess.PIPE)
+            job.process.stdin.close()
+            self.assert_codes([100], job)
+            self.assertRegex(job.stderr, r"\Acxxrun: (python3|bash) would read its program from standard input.*\n\Z")
+
+    def in_terminal(self, *words):
+        """The words as the process of a terminal of its own; its pid and the other end."""
         pid, terminal = pty.fork()
         if pid == 0:
-            os.execve(jobs.CXXRUN, [jobs.CXXRUN, "--standalone", "--nproc-per-node", "2", "--stdin", "rank0", program],
-                      self.environment())
+            os.execve(words[0], words, self.environment())
+        return pid, terminal
+
+    def await_shown(self, terminal, text):
         shown = b""
-        while b"0] your name? " not in shown:
+        while text not in shown:
             self.assertTrue(select.select([terminal], [], [], jobs.GUARD)[0], shown)
             shown += os.read(terminal, 65536)
-        os.write(terminal, b"Ada\n")
+
+    def assert_ends_well(self, pid, terminal):
         try:
             while os.read(terminal, 65536):
                 pass
         except OSError:  # everybody has closed it
             pass
+        os.close(terminal)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
+    def test_in_the_background_of_a_terminal_what_is_typed_is_the_shells(self):
+        program = self.worker("read -r line; note \"$line\"")
+        pid, terminal = self.in_terminal(
+            "/bin/bash", "-c", f"set -m; {jobs.CXXRUN} --standalone --stdin rank0 {program} & wait; "
+                               "echo ready; read -r line; [ \"$line\" = typed ]")
+        self.await_shown(terminal, b"in the background of its terminal")
+        os.write(terminal, b"typed\n")
+        self.assert_ends_well(pid, terminal)
+        self.assertEqual(self.words(), {0: [""]})
+
+    def test_a_prompt_is_on_the_terminal_before_one_types_and_the_answer_arrives(self):
+        program = self.worker("printf 'your name? '; read -r line; note \"$line\"")
+        pid, terminal = self.in_terminal(jobs.CXXRUN, "--standalone", "--nproc-per-node", "2", "--stdin", "rank0", program)
+        self.await_shown(terminal, b"0] your name? ")
+        os.write(terminal, b"Ada\n")
+        self.assert_ends_well(pid, terminal)
         self.assertEqual(self.words(), {0: ["Ada"], 1: [""]})
 
     def test_no_descriptor_but_the_three_standard_ones_is_open(self):

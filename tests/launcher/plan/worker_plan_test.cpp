@@ -290,6 +290,22 @@ TEST_CASE("worker_plan: only global rank 0 may have the standard input", "[unit]
   CHECK_FALSE(planned({"--stdin", "rank0"})[0].inherit_stdin);
 }
 
+TEST_CASE("worker_plan: a program on standard input is refused, unless nothing is there or one worker alone gets it",
+          "[unit]") {
+  auto const check = [](Words const& words, bool null_input, bool several) {
+    return check_program_source(std::get<Options>(parse_options(words, {})), {}, null_input, several);
+  };
+  auto const refused = check({"python3", "-"}, false, false);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == cxxrun::Errc::usage);
+  CHECK_THAT(refused.error().message(), Catch::StartsWith("python3 would read its program from standard input"));
+  CHECK(check({"python3", "-"}, true, true).value().empty());
+  CHECK(check({"cat"}, false, true).value().empty());
+  CHECK(check({"--stdin", "rank0", "bash"}, false, false).value().empty());
+  CHECK_THAT(check({"--stdin", "rank0", "bash"}, false, true).value(),
+             Catch::StartsWith("rank 0 alone reads the program of bash"));
+}
+
 TEST_CASE("worker_plan: no line of the rank that has the standard input is held to be folded", "[unit]") {
   Generation first = third_generation();
   first.rank_base = 0;
