@@ -9,7 +9,7 @@
 #include "launcher/doctor/look.hpp"
 #include "launcher/doctor/pings.hpp"
 #include "launcher/doctor/step.hpp"
-#include "launcher/place/slurm_env.hpp"
+#include "launcher/facts/visible_devices.hpp"
 #include "launcher/plan/worker_plan.hpp"
 #include "launcher/warm/warm_command.hpp"
 #include "src/core/exit_codes.hpp"
@@ -33,6 +33,9 @@ Wanted wanted_by(Options const& options, Environment const& environment, std::op
   wanted.python = is_python(options.program) ? options.program : python_of(environment);
   wanted.needs_python = runs_python(options) || is_python(options.program);
   wanted.log_dir = options.log_dir;
+  auto const* const workers = std::get_if<std::uint32_t>(&options.nproc);
+  wanted.cpus.workers = workers != nullptr ? *workers : slurm_devices(environment).value_or(1);
+  wanted.cpus.tasks = step ? step->tasks_on_node : 1;
   wanted.slurm = environment.contains("SLURM_JOB_ID") && (!step || step->node_index == 0);
   return wanted;
 }
@@ -61,8 +64,8 @@ Report report_on(std::vector<StepNode> const& nodes) {
 
 }  // namespace
 
-int run_doctor(Options const& options, Environment const& environment) {
-  auto const slurm = read_slurm(environment);
+int run_doctor(Options const& options, Environment const& environment, Whereabouts const& here) {
+  auto const slurm = read_slurm(environment, here);
   auto const step = slurm ? slurm->step : std::nullopt;
   if (step && step->task_index > 0) {
     return 0;  // one task of a node is enough
@@ -77,6 +80,8 @@ int run_doctor(Options const& options, Environment const& environment) {
   auto const look = start_looking(wanted_by(options, environment, step, *meeting), environment, caretaker);
   if (!*meeting) {
     auto facts = look();
+    facts["slurm.note"] = slurm ? join(slurm->notes, "; ") : "";
+    facts["slurm.remark"] = slurm ? slurm->remark : "";
     facts["slurm.trouble"] = lost ? lost->message() : slurm ? "" : slurm.error().message();
     return tell(options, {{{value_of(facts, "host"), judge(facts)}}, {}});
   }

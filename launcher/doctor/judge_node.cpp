@@ -65,6 +65,9 @@ Finding judge_cpus(Facts const& facts) {
     return {Grade::warning, "CPUs", text + ", and a quota of the control group of " + tenths(*quota),
             "workers of more threads are paused: ask for more with --cpus-per-task, or set OMP_NUM_THREADS"};
   }
+  if (auto const warning = value_of(facts, "cpus.warning"); !warning.empty()) {
+    return {Grade::warning, "CPUs", text, warning};
+  }
   auto const gpus = number(facts, "gpu.workers");
   if (usable && gpus && *gpus > *usable) {
     return {Grade::warning, "CPUs", text + " for " + whole(gpus) + " GPUs",

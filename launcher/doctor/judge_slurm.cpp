@@ -95,7 +95,11 @@ Findings judge_slurm(Facts const& facts) {
   std::string const place = "job " + value_of(facts, "slurm.job") +
                             (value_of(facts, "slurm.step").empty() ? "" : ", step " + value_of(facts, "slurm.step"));
   Findings found;
-  if (value_of(facts, "slurm.step").empty()) {
+  if (auto const note = value_of(facts, "slurm.note"); !note.empty()) {
+    found.push_back(slurm(Grade::warning, place, note));
+  } else if (auto const remark = value_of(facts, "slurm.remark"); !remark.empty()) {
+    found.push_back(slurm(Grade::note, place, remark));
+  } else if (value_of(facts, "slurm.step").empty()) {
     found.push_back(slurm(Grade::warning, place + ", but no step", "start it with srun: srun cxxrun --doctor"));
   }
   if (auto const error = settings_error(facts); !error.empty()) {

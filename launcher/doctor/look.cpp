@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/core/text.hpp"
+#include "src/os/system.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {
@@ -48,6 +49,9 @@ std::function<Facts()> start_looking(Wanted const& wanted, Environment const& en
     ask("slurm", Millis{5'000}, [&](Say const& say) { look_at_slurm(environment, say); });
   }
   Facts facts = look_at_system(environment);
+  auto use = wanted.cpus;
+  use.usable = os::usable_cpus();
+  facts["cpus.warning"] = join(cpu_warnings(environment, use), "; ");
   facts["host"] = facts["name.own"] = wanted.host;
   facts["nodes"] = std::to_string(wanted.nodes);
   facts["name.needless"] = wanted.by_address ? "1" : "";

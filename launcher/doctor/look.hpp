@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/doctor/finding.hpp"
+#include "launcher/facts/cpu_share.hpp"
 #include "launcher/options/options.hpp"
 #include "src/os/caretaker.hpp"
 #include "src/os/limited_child.hpp"
@@ -23,6 +24,7 @@ struct Wanted {
   std::string python;              ///< what workers are run with: a name or a path
   bool needs_python = false;       ///< whether the program that is given is run with it
   std::string log_dir;             ///< --log-dir
+  CpuUse cpus;                     ///< what is known of it: workers and tasks
   bool slurm = false;              ///< Slurm's settings too; one node of a step is enough
 };
 

@@ -332,7 +332,7 @@ Result<std::uint32_t> resolve_nproc(NprocPerNode const& nproc, unsigned gpus, un
     return fail(Errc::environment, "srun started several tasks on a node and --nproc-per-node asks each for " +
                                        std::to_string(*count) +
                                        " workers; use srun --ntasks-per-node=1, or drop --nproc-per-node for one "
-                                       "worker per task");
+                                       "worker per task, or give --standalone in a shell that one of them is");
   }
   return count;
 }

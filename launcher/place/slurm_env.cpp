@@ -4,10 +4,12 @@
 #include <array>
 #include <numeric>
 
+#include "launcher/facts/outer_launcher.hpp"
 #include "launcher/options/options.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/core/hostlist.hpp"
 #include "src/core/text.hpp"
+#include "src/core/variables.hpp"
 
 namespace cxxrun::launcher {
 
@@ -83,12 +85,50 @@ Result<void> refuse_heterogeneous(Environment const& environment) {
   return {};
 }
 
-SlurmView outside_step(Environment const& environment) {
+/// The node that this runs on, where the job that it belongs to does not have it: salloc's shell is on the login node.
+std::string node_outside(Environment const& environment, std::string const& host) {
+  auto const name = value_of(environment, "SLURMD_NODENAME");
+  auto const here = name.empty() ? host : name;
+  auto const nodes = expand_hostlist(value_of(environment, "SLURM_JOB_NODELIST"));
+  bool const known = !here.empty() && nodes && !nodes->empty();
+  return known && std::none_of(nodes->begin(), nodes->end(),
+                               [&here](std::string const& node) { return same_host_name(node, here); })
+             ? here
+             : "";
+}
+
+SlurmView outside_step(Environment const& environment, Whereabouts const& here) {
   SlurmView view;
+  auto const job = value_of(environment, "SLURM_JOB_ID");
   auto const nodes = parse_unsigned(value_of(environment, "SLURM_JOB_NUM_NODES"), 2, kMaxHosts);
-  if (nodes && !value_of(environment, "SLURM_JOB_ID").empty()) {
+  if (job.empty() || inside_worker(environment)) {
+    return view;
+  }
+  if (auto const node = node_outside(environment, here.host); !node.empty()) {
+    view.notes.push_back("this runs on " + printable(node, 80) + ", which is no node of the Slurm job " +
+                         printable(job, 40) + " (" + printable(value_of(environment, "SLURM_JOB_NODELIST"), 80) +
+                         "): workers started here use none of its nodes; start cxxrun with srun");
+  } else if (nodes) {
     view.notes.push_back("the Slurm job has " + std::to_string(*nodes) +
                          " nodes but this runs on one; start cxxrun with srun to use them all");
+  }
+  return view;
+}
+
+/// Of `srun --pty bash` task 0 alone is a shell: the others had no input, and have ended. What is typed into it is no
+/// task. The variable alone proves nothing: it also comes to the tasks of an srun that is typed there.
+bool typed_into_shell(Environment const& environment, SlurmStep const& step, Whereabouts const& here) {
+  return here.typed && step.process == 0 && step.tasks > 1 && !value_of(environment, "SLURM_PTY_PORT").empty();
+}
+
+SlurmView in_shell(SlurmStep const& step) {
+  SlurmView view;
+  auto const alone = "this was typed into the shell of srun --pty, the only one of " + counted(step.tasks, "task") +
+                     " that is left: a job of this node alone";
+  if (step.nodes() == 1) {
+    view.remark = alone;
+  } else {
+    view.notes.push_back(alone + "; for all nodes type: srun --overlap cxxrun ...");
   }
   return view;
 }
@@ -177,8 +217,8 @@ Result<void> read_nodes(Environment const& environment, SlurmStep& step) {
 
 std::optional<Error> lost_slurm(Options const& options, Environment const& environment,
                                 std::function<std::optional<int>(std::string_view)> const& find_ancestor) {
-  bool const described = options.standalone || options.nnodes || options.node_rank || options.master_addr ||
-                         options.join || options.rdzv_endpoint;
+  bool const described = inside_worker(environment) || options.standalone || options.nnodes || options.node_rank ||
+                         options.master_addr || options.join || options.rdzv_endpoint;
   // 0 stands for an ancestor outside this namespace, which may be anything.
   if (described || !value_of(environment, "SLURM_JOB_ID").empty() || find_ancestor("slurmstepd").value_or(0) <= 0) {
     return std::nullopt;
@@ -197,11 +237,18 @@ Environment without_inherited_step(Environment environment, std::string_view slu
   return environment;
 }
 
-Result<SlurmView> read_slurm(Environment const& environment) {
+Result<SlurmView> read_slurm(Environment const& environment, Whereabouts const& here) {
   std::string const sign = sign_of_step(environment);
   if (sign.empty() ||
       parse_unsigned(value_of(environment, "SLURM_STEP_ID"), kFirstSpecialStep, UINT32_MAX).has_value()) {
-    return outside_step(environment);
+    return outside_step(environment, here);
+  }
+  if (inside_worker(environment)) {
+    return SlurmView{std::nullopt,
+                     {},
+                     "below a worker of cxxrun (run " + printable(value_of(environment, variables::kRunId), 80) +
+                         "), and no task of Slurm's: a job of its own on this node; for another step type srun "
+                         "--overlap cxxrun ..."};
   }
   if (auto alike = refuse_heterogeneous(environment); !alike) {
     return alike.error();
@@ -234,7 +281,7 @@ Result<SlurmView> read_slurm(Environment const& environment) {
   if (auto read = read_nodes(environment, step); !read) {
     return read.error();
   }
-  return SlurmView{std::move(step), {}};
+  return typed_into_shell(environment, step, here) ? in_shell(step) : SlurmView{std::move(step), {}};
 }
 
 }  // namespace cxxrun::launcher

@@ -32,8 +32,10 @@ struct SlurmStep {
 };
 
 struct SlurmView {
-  std::optional<SlurmStep> step;   ///< none outside Slurm and in a batch script or salloc's shell
-  std::vector<std::string> notes;  ///< "run with srun", when the allocation has more nodes than would be used
+  std::optional<SlurmStep> step;   ///< none outside Slurm and where this is no task of one: in a batch script, in
+                                   ///< salloc's shell, in the shell of srun --pty, below a worker of another cxxrun
+  std::vector<std::string> notes;  ///< "run with srun", when others or more nodes may have been meant
+  std::string remark = {};         ///< why a step does not count, where that is as it should be
   bool operator==(SlurmView const&) const = default;
 };
 
@@ -41,14 +43,20 @@ struct SlurmView {
 /// no step itself: without it. `slurmstepd` is the title of the one that started this process, as "slurmstepd:
 /// [4.batch]".
 [[nodiscard]] Environment without_inherited_step(Environment environment, std::string_view slurmstepd);
+/// What this process knows of itself, and no variable tells.
+struct Whereabouts {
+  std::string host;    ///< "": not known
+  bool typed = false;  ///< a shell that somebody types into has started it, not Slurm
+};
 
 /// Errc::environment with one line that names the variables when they are half-set, malformed or contradict each
 /// other (a container that passes only some of them on, a variable set by hand).
-[[nodiscard]] Result<SlurmView> read_slurm(Environment const& environment);
+[[nodiscard]] Result<SlurmView> read_slurm(Environment const& environment, Whereabouts const& here = {});
 
 /// Errc::environment where all of Slurm's variables were lost on the way to this process: slurmstepd started it, but it
 /// knows of no job. Nothing then tells it of other nodes, so each would run a job of its own. A job the user describes
-/// needs none. `find_ancestor` is os::find_ancestor, and asked only where it matters.
+/// needs none, nor does one below a worker of another cxxrun. `find_ancestor` is os::find_ancestor, and asked only
+/// where it matters.
 [[nodiscard]] std::optional<Error> lost_slurm(Options const& options, Environment const& environment,
                                               std::function<std::optional<int>(std::string_view)> const& find_ancestor);
 

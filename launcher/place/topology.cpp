@@ -4,7 +4,6 @@
 
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/options/options.hpp"
-#include "launcher/place/slurm_env.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/core/port_sequence.hpp"
 #include "src/core/text.hpp"
@@ -44,6 +43,13 @@ JobTopology common(Options const& options, NodeRange const& range) {
   return topology;
 }
 
+void tell_of(SlurmView const& slurm, JobTopology& topology) {
+  topology.notes = slurm.notes;
+  if (!slurm.remark.empty()) {
+    topology.remarks.push_back(slurm.remark);
+  }
+}
+
 JobTopology standalone(Options const& options, SlurmView const& slurm, std::string const& random_id) {
   JobTopology topology = common(options, {});
   topology.source = JobTopology::Source::standalone;
@@ -55,7 +61,7 @@ JobTopology standalone(Options const& options, SlurmView const& slurm, std::stri
   }
   topology.node_index = 0;
   topology.meeting = {Meeting::Host::me, "127.0.0.1", {0}, true};
-  topology.notes = slurm.notes;
+  tell_of(slurm, topology);
   if (options.standalone && slurm.step && (slurm.step->nodes() > 1 || slurm.step->several_tasks)) {
     topology.notes.emplace_back("--standalone: each task of the Slurm step runs a job of its own; drop it for one job");
   }
@@ -275,7 +281,7 @@ Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, Nod
   JobTopology topology = common(options, range);
   topology.source = JobTopology::Source::flags;
   topology.run_id = options.rdzv_id.value_or(slurm.step && range.max == 1 ? slurm.step->run_id : "none");
-  topology.notes = slurm.notes;
+  tell_of(slurm, topology);
   auto meeting =
       options.rdzv_endpoint ? meeting_at_endpoint(options, range) : meeting_at_master(options, range, topology.run_id);
   if (!meeting) {
@@ -292,8 +298,8 @@ Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, Nod
 }  // namespace
 
 Result<JobTopology> make_topology(Options const& options, Environment const& environment, std::string const& random_id,
-                                  std::optional<Discovery> const& discovery) {
-  auto const slurm = read_slurm(environment);
+                                  std::optional<Discovery> const& discovery, Whereabouts const& here) {
+  auto const slurm = read_slurm(environment, here);
   if (options.join && discovery) {
     return joining(options, slurm ? *slurm : SlurmView{}, *discovery);
   }

@@ -12,6 +12,7 @@
 #include "cxxrun/error.hpp"
 #include "launcher/facts/discovery.hpp"
 #include "launcher/facts/environment.hpp"
+#include "launcher/place/slurm_env.hpp"
 
 namespace cxxrun::launcher {
 
@@ -67,9 +68,11 @@ struct Options;
 
 /// Decides from flags and Slurm's variables who meets where; docs/use/torchrun.md has the rules. Pure. `random_id`
 /// names the job of --standalone. `discovery`: what the file of the step's own job says, or that of the job to --join.
+/// `here`: what no variable tells.
 /// Errc::usage or Errc::environment, in one line that says what to type instead.
 [[nodiscard]] Result<JobTopology> make_topology(Options const& options, Environment const& environment,
                                                 std::string const& random_id,
-                                                std::optional<Discovery> const& discovery = {});
+                                                std::optional<Discovery> const& discovery = {},
+                                                Whereabouts const& here = {});
 
 }  // namespace cxxrun::launcher

@@ -6,6 +6,7 @@
 
 #include "launcher/facts/mpi_identity.hpp"
 #include "launcher/facts/program_source.hpp"
+#include "launcher/facts/outer_launcher.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/plan/slurm_worker_env.hpp"
@@ -99,6 +100,7 @@ void set_or_erase(Environment& environment, std::string const& name, std::string
 
 void set_shared(Environment& environment, rendezvous::Generation const& generation, Options const& options,
                 NodeFacts const& facts) {
+  set_or_erase(environment, kJobStep, job_step(environment));
   environment["WORLD_SIZE"] = std::to_string(generation.world_size);
   environment["LOCAL_WORLD_SIZE"] = std::to_string(generation.local_size);
   environment["GROUP_RANK"] = std::to_string(generation.group_rank);
@@ -285,6 +287,7 @@ WorkerSpec plan_check(rendezvous::Generation const& generation, Options const& o
   environment[variables::kGeneration] = std::to_string(generation.number);
   environment[variables::kHost] = facts.host;
   environment[variables::kRunId] = facts.run_id;
+  set_or_erase(environment, kJobStep, job_step(inherited));
   environment["LOCAL_WORLD_SIZE"] = std::to_string(generation.local_size);
   WorkerSpec check;
   check.argv = {"/bin/sh", "-c", options.health_check};

@@ -48,7 +48,7 @@ struct WorkerSpec {
 /// What the plan needs to know about this node. Sockets, ports and CPUs are filled in as they become known.
 struct NodeFacts {
   std::string host;           ///< short name for prefixes and reports
-  std::uint32_t cpus = 1;     ///< CPUs this process may run on
+  std::uint32_t cpus = 1;     ///< CPUs for its workers: cpus_of_task()
   std::uint32_t workers = 1;  ///< resolved --nproc-per-node
   std::string log_root;       ///< directory of this agent's logs; "" = no files
   std::string run_id;
@@ -59,6 +59,7 @@ struct NodeFacts {
   std::string prover = {};            ///< CXXRUN_PROVER: where they ask for proofs; "" = unset, nothing is proven
   std::vector<std::string> loopbacks = {};  ///< how this host reaches itself, the one that the job asks for first
   std::uint16_t standby_port = 0;           ///< where this agent can be called once it has to take over; 0: it cannot
+  std::vector<std::string> cpu_warnings = {};  ///< what slows them down
   bool keeps_logs = false;                  ///< the logs stay after the end
   std::vector<int> mpi_descriptors = {};    ///< by which a process manager knows this process; for its first worker
 };

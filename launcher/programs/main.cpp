@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <fcntl.h>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include <system_error>
 #include <thread>
 #include <tuple>
+#include <unistd.h>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -22,8 +24,10 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/chronicle.hpp"
 #include "launcher/doctor/doctor.hpp"
+#include "launcher/facts/cpu_share.hpp"
 #include "launcher/facts/kernel_release.hpp"
 #include "launcher/facts/mpi_identity.hpp"
+#include "launcher/facts/outer_launcher.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/logs/sweep.hpp"
@@ -40,6 +44,7 @@
 #include "src/core/exit_status.hpp"
 #include "src/core/text.hpp"
 #include "src/os/colour.hpp"
+#include "src/os/fd.hpp"
 #include "src/os/hard_link.hpp"
 #include "src/os/limits.hpp"
 #include "src/os/listening.hpp"
@@ -53,6 +58,13 @@
 
 namespace cxxrun::launcher {
 namespace {
+
+/// What a shell with a terminal starts, it puts into a group of its own; what srun starts with one leads its session.
+/// Below no slurmstepd is what has outlived a shell of Slurm's, and what it has left to others.
+Whereabouts whereabouts() {
+  os::UniqueFd const terminal(open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  return {os::short_hostname(), terminal ? getpgrp() != getsid(0) : !os::find_ancestor("slurmstepd")};
+}
 
 int complain(Error const& error) {
   std::fprintf(stderr, "cxxrun: %s\n", os::explain(error).c_str());
@@ -101,6 +113,11 @@ Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, 
     return workers.error();
   }
   facts.workers = *workers;
+  CpuUse const use{facts.cpus, facts.workers, topology.task ? topology.task->tasks_on_node : 1};
+  if (!topology.task || topology.task->local == 0) {  // else said by the first task of the node
+    facts.cpu_warnings = cpu_warnings(environment, use);
+  }
+  facts.cpus = cpus_of_task(environment, use);
   auto loopbacks = find_loopbacks(topology.meeting);
   if (!loopbacks) {
     return loopbacks.error();
@@ -171,8 +188,10 @@ int agent_or_refusal(AgentConfig const& config, os::AgentSide const& side) {
 int show_dry_run(AgentConfig config) {
   auto plan = find_cpus(config.cpus.mode, config.facts.workers, find_value(config.environment, "CUDA_VISIBLE_DEVICES"));
   config.facts.cpu_sets = std::move(plan.sets);
+  auto& notes = config.topology.notes;
+  notes.insert(notes.end(), config.facts.cpu_warnings.begin(), config.facts.cpu_warnings.end());
   if (!config.cpus.note.empty() || !plan.note.empty()) {
-    config.topology.notes.push_back(config.cpus.note + plan.note);
+    notes.push_back(config.cpus.note + plan.note);
   }
   auto const& [options, topology, facts] = std::tie(config.options, config.topology, config.facts);
   auto const workers = likely_workers(options, topology, facts, config.environment);
@@ -220,7 +239,8 @@ Result<std::optional<Discovery>> discover(Options const& options, Environment co
     return find_job_to_join(options, environment, join_until);
   }
   auto const name = discovery_name(environment);
-  if (dir.empty() || name.empty() || !environment.contains("SLURM_STEP_ID") || options.standalone) {
+  bool const is_task = environment.contains("SLURM_STEP_ID") && !inside_worker(environment);
+  if (dir.empty() || name.empty() || !is_task || options.standalone) {
     return std::optional<Discovery>();
   }
   auto found = within_patience(dir, [path = dir + "/" + name] { return read_discovery(path); });
@@ -284,7 +304,7 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
   if (!discovery) {
     return discovery.error();
   }
-  auto topology = make_topology(config.options, environment, random_hex(16), *discovery);
+  auto topology = make_topology(config.options, environment, random_hex(16), *discovery, whereabouts());
   if (!topology) {
     return topology.error();
   }
@@ -327,6 +347,7 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
   notes = config.options.notes;
   notes.insert(notes.end(), trouble.begin(), trouble.end());
   notes.insert(notes.end(), config.topology.notes.begin(), config.topology.notes.end());
+  notes.insert(notes.end(), config.facts.cpu_warnings.begin(), config.facts.cpu_warnings.end());
   for (auto const& note : {config.cpus.note, *source}) {
     if (!note.empty()) {
       notes.push_back(note);
@@ -367,7 +388,7 @@ std::optional<int> without_job(Options const& options, std::vector<std::string> 
     std::fputs(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion, stdout);
     return 0;
   }
-  return options.doctor ? std::optional(doctor::run_doctor(options, environment))
+  return options.doctor ? std::optional(doctor::run_doctor(options, environment, whereabouts()))
          : options.init ? std::optional(doctor::run_init(options, arguments, environment))
                         : std::nullopt;
 }
@@ -377,7 +398,7 @@ int run(std::vector<std::string> const& arguments) {
   auto const secret = take_secret();
   auto const environment = read_own_environment();
   auto mpi_descriptors = os::open_among(launcher::mpi_descriptors(environment));  // before others have their numbers
-  auto parsed = parse_options(arguments, environment);
+  auto parsed = parse_options(arguments, without_outer_options(environment));
   if (auto const* early = std::get_if<EarlyExit>(&parsed)) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
     return early->code;

@@ -174,6 +174,7 @@ TEST_CASE("doctor: the system", "[unit]") {
   CHECK(grade("CPUs", {{"cpus.usable", "1"}}) == Grade::warning);  // for 8 GPUs
   CHECK(grade("CPUs", {{"cpus.quota", "2.5"}}) == Grade::warning);
   CHECK(grade("CPUs", {{"cpus.usable", "1"}, {"gpu.workers", "0"}}) == Grade::fine);
+  CHECK(grade("CPUs", {{"cpus.usable", "64"}, {"cpus.warning", "8 workers on 1 CPU"}}) == Grade::warning);
   CHECK(grade("CPUs", {{"cpus.usable", "4"}, {"gpu.workers", "1"}}) == Grade::fine);  // one of this node's 8
 }
 

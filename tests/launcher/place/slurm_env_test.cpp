@@ -12,6 +12,7 @@ using cxxrun::launcher::read_slurm;
 using cxxrun::launcher::SlurmStep;
 using cxxrun::launcher::SlurmView;
 using cxxrun::launcher::without_inherited_step;
+using cxxrun::launcher::Whereabouts;
 using cxxrun::testing::recorded_environment;
 using Names = std::vector<std::string>;
 
@@ -94,6 +95,63 @@ TEST_CASE("slurm_env: a batch script that a task has submitted is not in the ste
 TEST_CASE("slurm_env: an interactive step of salloc is no task", "[unit]") {
   CHECK_FALSE(read_slurm(plain_with("SLURM_STEP_ID", "4294967290")).value().step.has_value());
   CHECK(read_slurm(plain_with("SLURM_STEP_ID", "4294967290")).value().notes.size() == 1);
+}
+
+TEST_CASE("slurm_env: below a worker of this step nothing is a task, in another step everything is", "[unit]") {
+  for (auto const& [file, section] : std::map<std::string, std::string>{
+           {"env-plain.txt", "task 1 on node2"}, {"env-gpus-per-task-4tasks.txt", "task 6 on node2"}}) {
+    auto worker = recorded_environment(file, section);
+    worker["CXXRUN_RUN_ID"] = "mine";
+    worker["CXXRUN_JOB_STEP"] = worker["SLURM_JOB_ID"] + ".0";
+    worker["SLURM_STEP_TASKS_PER_NODE"] = "2(x7)";  // of the workers: of no use here
+
+    auto const view = read_slurm(worker).value();
+
+    CHECK_FALSE(view.step.has_value());
+    CHECK(view.notes.empty());
+    CHECK(view.remark.starts_with("below a worker of cxxrun (run mine), and no task of Slurm's"));
+    worker["CXXRUN_JOB_STEP"] = worker["SLURM_JOB_ID"] + ".1";
+    CHECK_FALSE(read_slurm(worker).has_value());
+  }
+}
+
+TEST_CASE("slurm_env: what is typed into the shell of srun --pty is no task, what srun starts there is", "[unit]") {
+  auto shell = recorded_environment("env-gpus-per-task-4tasks.txt", "task 0 on node1");
+  Whereabouts const typed{"node1", true};
+  CHECK(read_slurm(shell, typed).value().step.has_value());
+  shell["SLURM_PTY_PORT"] = "40001";
+
+  auto const view = read_slurm(shell, typed).value();
+
+  CHECK_FALSE(view.step.has_value());
+  CHECK(view.notes == Names{"this was typed into the shell of srun --pty, the only one of 8 tasks that is left: a job "
+                            "of this node alone; for all nodes type: srun --overlap cxxrun ..."});
+  CHECK(read_slurm(shell, {"node1", false}).value().step.has_value());
+  auto other = recorded_environment("env-gpus-per-task-4tasks.txt", "task 3 on node1");
+  other["SLURM_PTY_PORT"] = "40001";
+  CHECK(read_slurm(other, typed).value().step.has_value());
+}
+
+TEST_CASE("slurm_env: a shell beside the allocation is told that its workers are, too", "[unit]") {
+  Environment salloc{{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "gpu[17-18]"}, {"SLURM_JOB_NUM_NODES", "1"}};
+  auto const said = [&](char const* host) { return read_slurm(salloc, {host, false}).value().notes; };
+
+  CHECK(said("login1") ==
+        Names{"this runs on login1, which is no node of the Slurm job 7 (gpu[17-18]): workers started "
+              "here use none of its nodes; start cxxrun with srun"});
+  CHECK(said("gpu18").empty());
+  CHECK(said("gpu18.cluster").empty());
+  CHECK(said("").empty());
+  salloc["SLURM_JOB_NUM_NODES"] = "2";
+  CHECK(said("login1").size() == 1);
+  CHECK(said("gpu17").front().starts_with("the Slurm job has 2 nodes but this runs on one"));
+  salloc["SLURMD_NODENAME"] = "gpu17";  // slurmd's word, whatever the host is called
+  CHECK(said("ip-10-0-0-7").front().starts_with("the Slurm job has 2 nodes"));
+  salloc["SLURMD_NODENAME"] = "cpu3";  // salloc typed in a job on cpu3
+  CHECK(said("cpu3").front().starts_with("this runs on cpu3, which is no node"));
+  salloc["CXXRUN_RUN_ID"] = "mine";
+  salloc["CXXRUN_JOB_STEP"] = "7";
+  CHECK(said("cpu3").empty());  // the cxxrun above has said so
 }
 
 TEST_CASE("slurm_env: a smaller step counts its own nodes, not the job's", "[unit]") {
@@ -222,5 +280,6 @@ TEST_CASE("slurm_env: a start without any variable is the user's only when the u
   CHECK_FALSE(lost_slurm({}, {{"PATH", "/bin"}}, [](std::string_view) { return std::optional<int>(); }));
   CHECK_FALSE(lost_slurm({}, {{"SLURM_JOB_ID", "7"}}, below(7)));
   CHECK_FALSE(lost_slurm(alone, {}, below(7)));
+  CHECK_FALSE(lost_slurm({}, {{"CXXRUN_RUN_ID", "mine"}, {"CXXRUN_JOB_STEP", "7.0"}}, below(7)));
   CHECK_FALSE(lost_slurm(several, {}, below(7)));
 }

@@ -248,6 +248,23 @@ TEST_CASE("topology: agents of separate steps may meet at an endpoint", "[unit]"
   CHECK(topology.meeting == Meeting{Host::find_out, "other", {29400}, false});
 }
 
+TEST_CASE("topology: below a worker every set of options is a job of this node, as outside Slurm", "[unit]") {
+  auto worker = recorded_environment("env-gpus-per-task-4tasks.txt", "task 6 on node2");
+  worker["CXXRUN_RUN_ID"] = "mine";
+  worker["CXXRUN_JOB_STEP"] = worker["SLURM_JOB_ID"] + "." + worker["SLURM_STEP_ID"];
+
+  for (auto const& words : std::vector<std::vector<std::string>>{
+           {}, {"--standalone"}, {"--nnodes", "1"}, {"--rdzv-endpoint", "localhost:0"}, {"--rdzv-id", "5"}}) {
+    auto const topology = made(words, worker);
+    CHECK(topology.max_nodes == 1);
+    CHECK(topology.meeting.host == Host::me);
+    CHECK_FALSE(topology.task.has_value());
+    CHECK_FALSE(topology.expected_nodes.has_value());
+    CHECK(topology.notes.empty());
+    CHECK(topology.remarks.size() == 1);
+  }
+}
+
 TEST_CASE("topology: --standalone in a step of several nodes runs, and says what it does", "[unit]") {
   auto const topology = made({"--standalone"}, task());
 

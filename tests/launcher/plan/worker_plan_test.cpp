@@ -113,6 +113,14 @@ TEST_CASE("worker_plan: the user's own settings are kept, torchrun's are overwri
   CHECK(variable(worker, "RANK") == "4");
 }
 
+TEST_CASE("worker_plan: a worker knows in which job and step its launcher is, whatever it sees of Slurm", "[unit]") {
+  Environment const step{{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "1"}, {"SLURM_PROCID", "0"}};
+  for (char const* const mode : {"per-worker", "keep", "clear"}) {
+    CHECK(variable(planned({"--slurm-env", mode}, step)[1], "CXXRUN_JOB_STEP") == "7.1");
+  }
+  CHECK(variable(planned({}, {{"CXXRUN_JOB_STEP", "7.1"}})[0], "CXXRUN_JOB_STEP") == "(unset)");
+}
+
 TEST_CASE("worker_plan: the log of a worker is named only where its stderr is in a file that stays", "[unit]") {
   NodeFacts facts = node_facts;
   CHECK(planned({"--tee", "2"}, {}, facts)[0].log.empty());

@@ -1,0 +1,46 @@
+"""Where a cxxrun is that srun has not started as a task: in a worker, beside the allocation, in a shell of a step.
+Usage: places_test.py CXXRUN"""
+import slurm_case
+from slurm_case import SlurmCase
+
+
+def setUpModule():
+    slurm_case.use_cluster(nodes=2)
+
+
+class Places(SlurmCase):
+    def test_a_launcher_in_a_worker_is_a_job_of_its_node_and_below_srun_one_of_its_step(self):
+        """Rank 0 evaluates with a launcher of its own; with srun --overlap on all nodes."""
+        evaluation = self.worker("note inner $WORLD_SIZE $GROUP_WORLD_SIZE", "evaluation")
+        train = self.worker(f"[ $RANK = 0 ] || exit 0\ncxxrun --max-restarts 0 --nproc-per-node 2 {evaluation}\n"
+                            f"exec srun --overlap -N2 --ntasks-per-node=1 -n2 cxxrun --max-restarts 0 {evaluation}")
+        for mode in ("per-worker", "keep"):
+            with self.subTest(mode=mode):
+                done = self.srun("-N2", "--ntasks-per-node=1", "cxxrun", "--max-restarts", "0", "--slurm-env", mode,
+                                 train, env={"PET_NNODES": "2"})
+                self.assertEqual(done.code, 0, done)
+                self.assertIn("below a worker of cxxrun", done.out + done.err)
+        told = [tuple(event[3:]) for event in self.events("inner")]
+        self.assertEqual(sorted(told), sorted([("2", "1"), ("2", "1"), ("2", "2"), ("2", "2")] * 2), told)
+
+    def test_a_shell_beside_the_allocation_is_told_where_its_workers_run(self):
+        done = self.salloc("-N1", "cxxrun", "true")
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("which is no node of the Slurm job", done.err)
+        self.assertIn("start cxxrun with srun", done.err)
+        done = self.salloc("-N1", "srun", "cxxrun", "true")
+        self.assertNotIn("no node of the Slurm job", done.err)
+
+    def test_in_the_shell_of_several_tasks_cxxrun_runs_alone_and_srun_in_it_on_all(self):
+        with open(self.path("typed"), "w") as typed:
+            typed.write("cxxrun --nproc-per-node 2 sh -c 'echo alone $WORLD''_SIZE' </dev/null\n"
+                        "srun --overlap cxxrun sh -c 'echo both $WORLD''_SIZE' </dev/null\nexit\n")
+        done = self.login("sh", "-c", "script -qec 'srun -N2 -n2 --pty bash --norc -i' /dev/null <typed", guard=30)
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("typed into the shell of srun --pty", done.out)
+        self.assertIn("alone 2", done.out)
+        self.assertEqual(done.out.count("both 2"), 2, done)
+
+
+if __name__ == "__main__":
+    slurm_case.main()
