@@ -40,13 +40,18 @@ bool is_standard_input(std::string_view word) {
   return word == "-" || word == "/dev/stdin" || word == "/dev/fd/0" || word == "/proc/self/fd/0";
 }
 
+/// Of python3 -m, without a command that the debugger begins with.
+bool is_debugger(std::string_view module, std::vector<std::string> const& argv, std::size_t next) {
+  return (module == "pdb" || module == "ipdb") && (next >= argv.size() || argv[next] != "-c");
+}
+
 bool has(std::string_view letters, char letter) {
   return letters.find(letter) != std::string_view::npos;
 }
 
 }  // namespace
 
-bool reads_program_from_input(std::vector<std::string> const& argv) {
+bool runs_what_it_reads(std::vector<std::string> const& argv) {
   auto const* const interpreter = argv.empty() ? nullptr : interpreter_called(argv.front());
   if (interpreter == nullptr) {
     return false;
@@ -67,6 +72,11 @@ bool reads_program_from_input(std::vector<std::string> const& argv) {
       continue;
     }
     for (std::size_t at = 1; at < word.size(); ++at) {
+      if (word[at] == 'm' && has(interpreter->program, 'm')) {
+        bool const attached = at + 1 < word.size();
+        return (attached || i + 1 < argv.size()) &&
+               is_debugger(attached ? word.substr(at + 1) : argv[i + 1], argv, i + (attached ? 1 : 2));
+      }
       if (has(interpreter->program, word[at])) {
         return false;
       }

@@ -1,4 +1,5 @@
-// Whether an interpreter is to read its program from standard input: `python3 -`, `bash`, `sh -s`. Pure.
+// Whether an interpreter is to read its program from standard input, `python3 -`, `bash`, `sh -s`, or a debugger what
+// to do with it, `python3 -m pdb train.py`. Pure.
 #pragma once
 
 #include <string>
@@ -7,6 +8,6 @@
 namespace cxxrun::launcher {
 
 /// `argv`: as it is executed. False for a program that is not known as an interpreter.
-[[nodiscard]] bool reads_program_from_input(std::vector<std::string> const& argv);
+[[nodiscard]] bool runs_what_it_reads(std::vector<std::string> const& argv);
 
 }  // namespace cxxrun::launcher

@@ -180,18 +180,20 @@ Result<void> check_devices(Options const& options, NodeFacts const& facts, Envir
 Result<std::string> check_program_source(Options const& options, Environment const& inherited, bool null_input,
                                          bool several) {
   auto const argv = command(options, 0, inherited);
-  if (null_input || !reads_program_from_input(argv)) {
+  if (null_input || !runs_what_it_reads(argv)) {
     return std::string();
   }
   auto const name = printable(argv.front());
   if (options.stdin_mode == StdinMode::null) {
     return fail(Errc::usage, name +
-                                 " would read its program from standard input, and workers have none: put the program "
+                                 " would read what to run from standard input, and workers have none: put the program "
                                  "into a file; --stdin rank0 gives standard input to rank 0 alone");
   }
-  return several ? "rank 0 alone reads the program of " + name +
-                       " from standard input, the other workers run nothing: put it into a file"
-                 : std::string();
+  return several
+             ? name +
+                   " reads what to run from standard input, in rank 0 alone, the other workers run nothing: put the "
+                   "program into a file"
+             : std::string();
 }
 
 std::string log_place(NodeFacts const& facts) {

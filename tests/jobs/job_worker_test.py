@@ -56,11 +56,11 @@ class Worker(JobCase):
                 self.assertEqual((job.returncode, job.stderr.count(self.UNREAD)), (0, expected), command + job.stderr)
 
     def test_a_program_on_standard_input_is_refused_and_starts_nothing(self):
-        for words in (["python3", "-"], ["bash"], ["--run-path", "/dev/stdin"]):
+        for words in (["python3", "-"], ["bash"], ["--run-path", "/dev/stdin"], ["-m", "pdb", "train.py"]):
             job = self.start("--standalone", *words, stdin=subprocess.PIPE)
             job.process.stdin.close()
             self.assert_codes([100], job)
-            self.assertRegex(job.stderr, r"\Acxxrun: (python3|bash) would read its program from standard input.*\n\Z")
+            self.assertRegex(job.stderr, r"\Acxxrun: (python3|bash) would read what to run from standard input.*\n\Z")
 
     def in_terminal(self, *words):
         """The words as the process of a terminal of its own; its pid and the other end."""

@@ -4,10 +4,12 @@
 #include "tests/support/catch.hpp"
 
 using cxxrun::split;
-using cxxrun::launcher::reads_program_from_input;
+using cxxrun::launcher::runs_what_it_reads;
 
-TEST_CASE("program_source: an interpreter without a program, or with - or /dev/stdin for it, reads standard input",
-          "[unit]") {
+TEST_CASE(
+    "program_source: an interpreter without a program, or with - or /dev/stdin for it, reads standard input, and pdb "
+    "does",
+    "[unit]") {
   for (char const* const command : {"python3",
                                     "python3 -",
                                     "/opt/venv/bin/python3.11 -u -",
@@ -30,9 +32,12 @@ TEST_CASE("program_source: an interpreter without a program, or with - or /dev/s
                                     "perl -w -",
                                     "ruby",
                                     "bash /dev/fd/0",
-                                    "python3 -X dev /proc/self/fd/0"}) {
+                                    "python3 -X dev /proc/self/fd/0",
+                                    "python3 -u -m pdb train.py",
+                                    "python3 -mpdb train.py",
+                                    "python3 -um ipdb x.py"}) {
     CAPTURE(command);
-    CHECK(reads_program_from_input(split(command, ' ')));
+    CHECK(runs_what_it_reads(split(command, ' ')));
   }
 }
 
@@ -43,6 +48,8 @@ TEST_CASE("program_source: a file, a command, a module or another program is rea
                                     "python3 -uc pass -",
                                     "python3 -m torch.bench -",
                                     "python3 -X dev train.py",
+                                    "python3 -m pdb -c continue train.py",
+                                    "python3 -m",
                                     "python3 --version",
                                     "python3 -V",
                                     "bash -c true",
@@ -62,7 +69,7 @@ TEST_CASE("program_source: a file, a command, a module or another program is rea
                                     "env python3 x",
                                     "pythonic"}) {
     CAPTURE(command);
-    CHECK_FALSE(reads_program_from_input(split(command, ' ')));
+    CHECK_FALSE(runs_what_it_reads(split(command, ' ')));
   }
-  CHECK_FALSE(reads_program_from_input({}));
+  CHECK_FALSE(runs_what_it_reads({}));
 }

@@ -306,12 +306,12 @@ TEST_CASE("worker_plan: a program on standard input is refused, unless nothing i
   auto const refused = check({"python3", "-"}, false, false);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == cxxrun::Errc::usage);
-  CHECK_THAT(refused.error().message(), Catch::StartsWith("python3 would read its program from standard input"));
+  CHECK_THAT(refused.error().message(), Catch::StartsWith("python3 would read what to run from standard input"));
   CHECK(check({"python3", "-"}, true, true).value().empty());
   CHECK(check({"cat"}, false, true).value().empty());
   CHECK(check({"--stdin", "rank0", "bash"}, false, false).value().empty());
   CHECK_THAT(check({"--stdin", "rank0", "bash"}, false, true).value(),
-             Catch::StartsWith("rank 0 alone reads the program of bash"));
+             Catch::StartsWith("bash reads what to run from standard input, in rank 0 alone"));
 }
 
 TEST_CASE("worker_plan: no line of the rank that has the standard input is held to be folded", "[unit]") {
