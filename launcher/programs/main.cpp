@@ -40,12 +40,12 @@
 #include "launcher/programs/dry_run.hpp"
 #include "launcher/programs/programs.hpp"
 #include "launcher/workers/worker_program.hpp"
+#include "rendezvous/net/fence.hpp"
 #include "src/core/exit_codes.hpp"
 #include "src/core/exit_status.hpp"
 #include "src/core/text.hpp"
 #include "src/os/colour.hpp"
 #include "src/os/fd.hpp"
-#include "src/os/hard_link.hpp"
 #include "src/os/limits.hpp"
 #include "src/os/listening.hpp"
 #include "src/os/log.hpp"
@@ -257,7 +257,7 @@ Result<void> try_places(Options& options, std::string const& nonce) {
     std::error_code failed;  // agents that are added are told of it, and may be in another directory
     auto const whole = std::filesystem::absolute(options.fence_dir, failed);
     options.fence_dir = failed ? options.fence_dir : whole.lexically_normal().string();
-    if (auto const usable = os::probe_hard_links(options.fence_dir, nonce); !usable) {
+    if (auto const usable = rendezvous::check_fence(options.fence_dir, nonce); !usable) {
       return fail(Errc::usage, "--fence " + usable.error().context);
     }
   }

@@ -4,8 +4,6 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
-#include <dirent.h>
-#include <fcntl.h>
 #include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,10 +11,11 @@
 
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/protocol/messages.hpp"
+#include "src/core/text.hpp"
 #include "src/core/time.hpp"
 #include "src/os/beside.hpp"
-#include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
+#include "src/os/path_owners.hpp"
 #include "src/os/random.hpp"
 
 namespace cxxrun::rendezvous {
@@ -61,35 +60,38 @@ Fenced trouble(std::uint64_t after, FencePlace const& place, std::string const& 
               "; give a directory that every node can write to"};
 }
 
-os::UniqueFd open_base(FencePlace const& place) {
-  return os::UniqueFd(::open(place.dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-}
-
-/// The directory of the run, no link to one.
-os::UniqueFd open_run_dir(os::UniqueFd const& base, FencePlace const& place) {
-  return os::UniqueFd(::openat(base.get(), name_of(place).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-}
-
-os::UniqueFd make_run_dir(FencePlace const& place) {
-  os::UniqueFd const base = open_base(place);
-  if (!base || (::mkdirat(base.get(), name_of(place).c_str(), 0700) != 0 && errno != EEXIST)) {
-    return {};
+/// Why the directory cannot hold: whoever can put another one in its place, or in that of a run's below it, lets both
+/// sides of a cut find it empty.
+std::string weakness(os::Walked const& base) {
+  struct stat facts {};
+  if (::fstat(base.folder.get(), &facts) != 0) {
+    return "cannot be looked at: " + std::generic_category().message(errno);
   }
-  return open_run_dir(base, place);
+  if (!os::is_root(facts.st_uid) && !base.folder.is_own(facts)) {
+    return "belongs to uid " + std::to_string(facts.st_uid) + ", who could make both sides of a cut go on";
+  }
+  if (os::others_may_write(facts) && (facts.st_mode & S_ISVTX) == 0) {
+    return "others may rename what is in it, and could make both sides of a cut go on: chmod +t, or chmod go-w";
+  }
+  if (auto const* const loose = os::first_loose(base.steps, ::geteuid())) {
+    return "others can put another directory in the place of " + loose->path +
+           ", and could make both sides of a cut go on";
+  }
+  return "";
 }
 
 /// Whoever writes there decides which half of a job goes on.
-bool is_private(os::UniqueFd const& dir) {
+bool is_private(os::Folder const& dir) {
   struct stat facts {};
   return ::fstat(dir.get(), &facts) == 0 && facts.st_uid == ::geteuid() && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 /// What the file holds, by a fresh open: an earlier lookup may say that it is absent when it is not.
-Fenced read_winner(FencePlace const& place, std::uint64_t after, os::UniqueFd const& dir) {
+Fenced read_winner(FencePlace const& place, std::uint64_t after, os::Folder const& dir) {
   std::string const path = fence_path(place, after);
   os::UniqueFd file;
   for (int i = 0; i < kTries && !file; ++i) {
-    file.reset(::openat(dir.get(), name_in_run(place, after).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    file = dir.open_file(name_in_run(place, after));
   }
   if (!file) {
     return trouble(after, place, "cannot read " + path, errno);
@@ -119,35 +121,69 @@ std::string fence_path(FencePlace const& place, std::uint64_t after) {
   return run_dir(place) + "/" + name_in_run(place, after);
 }
 
+Result<void> check_fence(std::string const& dir, std::string const& unique) {
+  auto const refusal = [&](std::string const& what) {
+    return fail(Errc::environment, printable(dir, 200) + ": " + what);
+  };
+  auto const error = [](int number) { return ": " + std::generic_category().message(number); };
+  auto const base = os::walk(dir, false);
+  if (!base.folder) {
+    return refusal(errno == ENOTDIR ? "is not a directory"
+                                    : "the directory must exist, on a file system that all nodes share" + error(errno));
+  }
+  if (auto const weak = weakness(base); !weak.empty()) {
+    return refusal(weak + "; or give a directory of your own, as in your home");
+  }
+  std::string const file = ".cxxrun-" + unique;
+  std::string const second = file + "-link";
+  auto const opened = base.folder.create(file);
+  if (!opened) {
+    return refusal("cannot make a file there" + error(errno));
+  }
+  bool const linked = base.folder.link(file, second);
+  int const why = errno;
+  // Some network file systems report an error for a link that was made: the count tells.
+  struct stat facts {};
+  bool const made = ::fstat(opened.get(), &facts) == 0 && facts.st_nlink == 2;
+  base.folder.remove(second);
+  base.folder.remove(file);
+  return made ? Result<void>()
+              : refusal("hard links do not work there, use another file system" + (linked ? "" : error(why)));
+}
+
 Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value) {
   std::uint64_t const after = value.decree.after;
   std::string const path = fence_path(place, after);
-  os::UniqueFd const dir = make_run_dir(place);
-  if (!dir) {
+  auto const base = os::walk(place.dir, false);
+  os::Folder const dir = base.folder ? base.folder.make_below(name_of(place), 0700) : os::Folder();
+  if (!dir && errno != EPERM) {
     return trouble(after, place, "cannot make " + run_dir(place), errno);
   }
-  if (!is_private(dir)) {
+  if (!dir || !is_private(dir)) {
     return trouble(after, place, run_dir(place) + " belongs to another user or may be written by others", EPERM);
   }
+  if (auto const weak = weakness(base); !weak.empty()) {
+    return trouble(after, place, weak, EPERM);
+  }
   std::string const mine = "claim-" + random_hex(32);
-  os::UniqueFd file(::openat(dir.get(), mine.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  auto file = dir.create(mine);
   if (!file) {
     return trouble(after, place, "cannot make " + run_dir(place) + "/" + mine, errno);
   }
   bool const written = os::write_all(file.get(), encode(ToAgent(Propose{value.ballot, value.decree})));
   if (!written || ::fsync(file.get()) != 0) {
     int const why = errno;
-    ::unlinkat(dir.get(), mine.c_str(), 0);
+    dir.remove(mine);
     return trouble(after, place, "cannot write " + run_dir(place) + "/" + mine, why);
   }
-  bool won = ::linkat(dir.get(), mine.c_str(), dir.get(), name_in_run(place, after).c_str(), 0) == 0;
+  bool won = dir.link(mine, name_in_run(place, after));
   int const why = errno;
   if (!won) {  // the answer of a server may get lost: the second name says that it was ours all the same
     struct stat status {};
     won = ::fstat(file.get(), &status) == 0 && status.st_nlink == 2;
   }
   file.reset();
-  ::unlinkat(dir.get(), mine.c_str(), 0);
+  dir.remove(mine);
   if (won) {
     return {after, value, {}};
   }
@@ -155,20 +191,16 @@ Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value) {
 }
 
 void remove_fences(FencePlace const& place) {
-  os::UniqueFd const base = open_base(place);
-  os::UniqueFd dir = open_run_dir(base, place);
-  if (!dir || !is_private(dir)) {
+  auto const base = os::Folder::open(place.dir);
+  auto const dir = base ? base.below(name_of(place)) : os::Folder();
+  auto const names = dir && is_private(dir) ? dir.names() : std::nullopt;
+  if (!names) {
     return;
   }
-  std::unique_ptr<DIR, int (*)(DIR*)> const listing(::fdopendir(dir.get()), ::closedir);
-  if (!listing) {
-    return;
+  for (auto const& name : *names) {
+    dir.remove(name);
   }
-  int const in = dir.release();  // the listing's from now on
-  while (dirent const* const entry = ::readdir(listing.get())) {
-    ::unlinkat(in, entry->d_name, 0);
-  }
-  ::unlinkat(base.get(), name_of(place).c_str(), AT_REMOVEDIR);
+  base.remove_directory(name_of(place));
 }
 
 FenceClaims::FenceClaims(boost::asio::io_context& io, std::string dir, std::shared_ptr<KeyRing> keys)

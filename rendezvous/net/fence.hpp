@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "cxxrun/error.hpp"
 #include "rendezvous/trust/key.hpp"
 #include "rendezvous/values/decree.hpp"
 #include "src/os/bounded_thread.hpp"
@@ -36,6 +37,10 @@ struct FencePlace {
 
 /// DIR/<run id>-<mark>/after-<g>-<of>: characters of the run id that no file name should have are written as %XX.
 [[nodiscard]] std::string fence_path(FencePlace const& place, std::uint64_t after);
+/// Whether claims can be made in `dir`, and hold: nobody else may be able to put another directory in the place of it
+/// or of what is in it, and hard links must work. Makes a file there, whose name has `unique` in it, for others may try
+/// at the same time. The error says what is wrong, and what to do. Blocks as the file system does.
+[[nodiscard]] Result<void> check_fence(std::string const& dir, std::string const& unique);
 /// Claims it for `value`, and blocks meanwhile; says what it holds from then on: `value`, or somebody else's.
 [[nodiscard]] Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value);
 /// Removes all of the run, which has ended; nothing that this user has not made.

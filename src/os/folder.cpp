@@ -249,8 +249,16 @@ bool Folder::rename(std::string const& from, std::string const& to) const {
   return ::renameat(get(), from.c_str(), get(), to.c_str()) == 0;
 }
 
+bool Folder::link(std::string const& name, std::string const& second) const {
+  return ::linkat(get(), name.c_str(), get(), second.c_str(), 0) == 0;
+}
+
 bool Folder::remove(std::string const& name) const noexcept {
   return ::unlinkat(get(), name.c_str(), 0) == 0;
+}
+
+bool Folder::remove_directory(std::string const& name) const noexcept {
+  return ::unlinkat(get(), name.c_str(), AT_REMOVEDIR) == 0;
 }
 
 std::optional<std::vector<std::string>> Folder::names(std::size_t most) const {

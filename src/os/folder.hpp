@@ -68,7 +68,10 @@ class Folder {
   /// Gives a file that create() has made its last name and `mode`, less the umask unless it is kForUs.
   [[nodiscard]] bool publish(int file, std::string const& temporary, std::string const& name, mode_t mode) const;
   [[nodiscard]] bool rename(std::string const& from, std::string const& to) const;
+  /// A second name for a file; EEXIST, when there is such a name.
+  [[nodiscard]] bool link(std::string const& name, std::string const& second) const;
   bool remove(std::string const& name) const noexcept;
+  bool remove_directory(std::string const& name) const noexcept;
   /// All but "." and "..", at most so many; nothing and errno.
   [[nodiscard]] std::optional<std::vector<std::string>> names(std::size_t most = SIZE_MAX) const;
 

@@ -127,6 +127,21 @@ while True:
         self.row("takes the directories in --fence that a run could use, where everybody may write",
                  "the run uses another one; the node that is left goes on when the first is lost", NO_LINE)
 
+    def test_fence_that_cannot_hold(self):
+        own = self.shared("own", 0o2775)
+        strangers = tempfile.mkdtemp(prefix="cxxrun-fence-")
+        self.addCleanup(shutil.rmtree, strangers)
+        os.chown(strangers, ATTACKER, ATTACKER)
+        os.chmod(strangers, 0o1777)
+        for place, why in ((own, "others may rename what is in it"), (strangers, f"belongs to uid {ATTACKER}")):
+            job = self.start("--nnodes", "1:2", "--rdzv-endpoint", f"127.0.0.1:{self.port}", "--fence", place,
+                             self.worker("note started"))
+            self.assertEqual(job.wait(), 100, job.stderr)
+            line = self.line([job], why).replace(strangers, "DIR/fence").replace(own, "DIR/fence")
+            self.row(f"may rename the run's directory in that of --fence: {why}", "the job is refused at the start", line,
+                     code=100, who=f"uid {ATTACKER}")
+        self.assertEqual(self.events("started"), [])
+
     def test_link_in_a_log_directory(self):
         logs, precious = self.shared("logs", 0o2770), self.precious()
         program = self.worker('note start; gate "go$CXXRUN_GENERATION"; echo forged; [ $CXXRUN_GENERATION = 2 ]')

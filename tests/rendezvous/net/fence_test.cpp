@@ -2,7 +2,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <grp.h>
 #include <set>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_world.hpp"
@@ -121,6 +124,85 @@ TEST_CASE("a directory of the run that somebody else could have written to decid
   INFO(fenced.why);
   CHECK_FALSE(fenced.holds);
   CHECK(has(fenced.why, why));
+}
+
+TEST_CASE("where others can rename, no claim is made and the start is refused; elsewhere one of two claims holds") {
+  if (::geteuid() != 0) {
+    WARN("skipped: only root can be two users");
+    return;
+  }
+  constexpr uid_t kVictim = 1500, kAttacker = 65534;
+  constexpr int kTries = 50;
+  struct Kind {
+    uid_t owner;
+    mode_t mode;
+    mode_t around;
+    std::string refusal;  ///< "" = it holds
+  };
+  auto const kind =
+      GENERATE(Kind{kVictim, 0777, 0755, "others may rename what is in it"},
+               Kind{kVictim, 02775, 0755, "others may rename what is in it"},
+               Kind{kAttacker, 01777, 0755, "belongs to uid 65534"}, Kind{kVictim, 0700, 0777, "in the place of "},
+               Kind{kVictim, 0700, 02775, "in the place of "}, Kind{kVictim, 0700, 01777, ""},
+               Kind{kVictim, 01777, 0755, ""}, Kind{0, 01777, 0755, ""});
+  Scratch const scratch;
+  std::string const around = scratch.path() + "/around", dir = around + "/fence", end = scratch.path() + "/end";
+  fs::create_directories(dir);
+  auto const give = [](std::string const& path, uid_t owner, mode_t mode) {
+    REQUIRE(::chown(path.c_str(), owner, kVictim) == 0);
+    REQUIRE(::chmod(path.c_str(), mode) == 0);
+  };
+  give(scratch.path(), 0, 01777);
+  give(around, 0, kind.around);
+  give(dir, kind.owner, kind.mode);
+  auto const ends = test::run_ranks(2, [&](int rank) -> std::string {
+    if (::setgroups(0, nullptr) != 0 || ::setegid(kVictim) != 0 || ::seteuid(rank == 0 ? kVictim : kAttacker) != 0) {
+      return "seteuid failed";
+    }
+    if (rank == 1) {  // of the victim's group: moves away what there is
+      for (int moved = 0; !fs::exists(end);) {
+        std::error_code none;
+        for (fs::directory_iterator entry(dir, none), last; !none && entry != last; entry.increment(none)) {
+          auto const away = scratch.path() + "/" + std::to_string(moved);
+          moved += ::rename(entry->path().c_str(), away.c_str()) == 0 ? 1 : 0;
+        }
+        if (::rename(dir.c_str(), (around + "/" + std::to_string(moved)).c_str()) == 0) {
+          ++moved;
+          ::mkdir(dir.c_str(), 0777);
+        }
+      }
+      return "";
+    }
+    std::string said = check_fence(dir, "start") ? "started" : check_fence(dir, "start").error().context;
+    for (int i = 0; i < kTries; ++i) {
+      auto const place = FencePlace{dir, "job" + std::to_string(i), "", 1};
+      auto const first = claim_fence(place, value(0)), second = claim_fence(place, value(1));
+      if (first.holds == value(0) && second.holds == value(1)) {
+        said += ", both went on";
+      }
+      if (kind.refusal.empty() && (first.holds != value(0) || second.holds != value(0))) {
+        said += ", not the first: " + first.why + second.why;
+      }
+    }
+    std::ofstream(end) << "";
+    return said;
+  });
+  INFO(ends[0].said);
+  CHECK_FALSE(has(ends[0].said, "both went on"));
+  CHECK(kind.refusal.empty() == (ends[0].said == "started"));
+  CHECK((kind.around != 0755 || has(ends[0].said, kind.refusal)));
+}
+
+TEST_CASE("what cannot be a fence is said at the start, and nothing is left behind") {
+  Scratch const scratch;
+  CHECK(check_fence(scratch.path(), "a"));
+  fs::create_directory_symlink(scratch.path(), scratch.path() + "/link");
+  CHECK(check_fence(scratch.path() + "/link", "a"));
+  CHECK(std::distance(fs::directory_iterator(scratch.path()), {}) == 1);
+  std::ofstream(scratch.path() + "/file") << "";
+  CHECK(has(check_fence(scratch.path() + "/file", "a").error().context, "/file: is not a directory"));
+  CHECK(has(check_fence(scratch.path() + "/none", "a").error().context, "/none: the directory must exist"));
+  CHECK(has(check_fence("/proc", "a").error().context, "/proc: cannot make a file there"));
 }
 
 TEST_CASE("the directory's name follows from the run's key: the same for all members, and for nobody else") {
