@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -14,7 +13,7 @@
 #include "launcher/doctor/look.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "src/core/time.hpp"
-#include "src/os/fd.hpp"
+#include "src/os/folder.hpp"
 #include "src/os/random.hpp"
 
 namespace cxxrun::launcher::doctor {
@@ -47,42 +46,34 @@ std::string type_of(std::string const& dir) {
   return "another file system";
 }
 
-os::UniqueFd open_in(std::string const& dir, std::string const& name, int flags) {
-  return os::UniqueFd(::open((dir + "/" + name).c_str(), flags | O_CLOEXEC, 0600));
-}
-
 /// Leaves two files. A quota may let files be made, and refuse the first byte, or its way to the server.
-std::string write_error(std::string const& dir) {
-  auto const file = open_in(dir, "old", O_WRONLY | O_CREAT);
+std::string write_error(os::Folder const& dir) {
+  auto const file = dir.create("old");
   bool const written = file && ::write(file.get(), "cxxrun", 6) == 6 && ::fsync(file.get()) == 0;
-  return written && open_in(dir, "new", O_WRONLY | O_CREAT) ? "" : std::strerror(errno);
+  return written && dir.create("new") ? "" : std::strerror(errno);
 }
 
 /// Each file has one kind: on NFS the two know of each other, and the second one would be refused.
-std::string lock_error(std::string const& dir) {
-  auto const flocked = open_in(dir, "old", O_RDWR);
-  auto const posix = open_in(dir, "new", O_RDWR);
+std::string lock_error(os::Folder const& dir) {
+  auto const flocked = dir.open_own("old");
+  auto const posix = dir.open_own("new");
   struct flock whole {};
   whole.l_type = F_WRLCK;
   bool const locked = ::flock(flocked.get(), LOCK_EX | LOCK_NB) == 0 && ::fcntl(posix.get(), F_SETLK, &whole) == 0;
   return locked ? "" : std::strerror(errno);
 }
 
-std::string rename_error(std::string const& dir) {
-  return ::rename((dir + "/new").c_str(), (dir + "/old").c_str()) == 0 ? "" : std::strerror(errno);
-}
-
 /// Opens up to so many files that it has made; how many, and how long it took.
-void time_opens(std::string const& dir, std::uint32_t files, Say const& say) {
+void time_opens(os::Folder const& dir, std::uint32_t files, Say const& say) {
   std::uint32_t made = 0;
   for (auto const end = Clock::now() + kLongest; made < files && Clock::now() < end; ++made) {
-    if (!open_in(dir, std::to_string(made), O_WRONLY | O_CREAT)) {
+    if (!dir.create(std::to_string(made))) {
       break;
     }
   }
   auto const begin = Clock::now();
   std::uint32_t opened = 0;
-  while (opened < made && Clock::now() < begin + kLongest && open_in(dir, std::to_string(opened), O_RDONLY)) {
+  while (opened < made && Clock::now() < begin + kLongest && dir.open_file(std::to_string(opened))) {
     ++opened;
   }
   tell(say, "fs.open_ms", std::to_string(std::chrono::duration<double, std::milli>(Clock::now() - begin).count()));
@@ -100,13 +91,16 @@ void look_at_directory(Wanted const& wanted, os::Caretaker const& caretaker, Say
   }
   tell(say, "fs.dir", here);
   tell(say, "fs.type", type_of(here));
-  auto const scratch = here + "/.cxxrun-doctor-" + random_hex(16);
+  auto const name = ".cxxrun-doctor-" + random_hex(16);
+  auto const scratch = here + "/" + name;
   caretaker.remove_at_end(scratch);
-  auto const error = ::mkdir(scratch.c_str(), 0700) != 0 ? std::strerror(errno) : write_error(scratch);
+  auto const above = os::Folder::open(here);
+  auto const dir = above ? above.make_below(name, 0700) : os::Folder();
+  auto const error = dir ? write_error(dir) : std::strerror(errno);
   if (error.empty()) {
-    tell(say, "fs.lock", lock_error(scratch));
-    tell(say, "fs.rename", rename_error(scratch));
-    time_opens(scratch, std::max(kFewest, kFiles / std::max(1U, wanted.nodes)), say);
+    tell(say, "fs.lock", lock_error(dir));
+    tell(say, "fs.rename", dir.rename("new", "old") ? "" : std::strerror(errno));
+    time_opens(dir, std::max(kFewest, kFiles / std::max(1U, wanted.nodes)), say);
   } else {
     tell(say, "fs.error", "cannot write there: " + error);
   }

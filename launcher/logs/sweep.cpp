@@ -1,9 +1,6 @@
 #include "launcher/logs/sweep.hpp"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <filesystem>
-#include <memory>
 #include <set>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -28,25 +25,8 @@ std::string boot_id() {
   return std::string(trim(os::read_system_file("/proc/sys/kernel/random/boot_id", kLongestBoot)));
 }
 
-os::UniqueFd open_dir(int in, std::string const& name, int flags = O_NOFOLLOW) {
-  return os::UniqueFd(openat(in, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags));
-}
-
-std::vector<std::string> names_in(int dir, std::size_t most) {
-  std::vector<std::string> names;
-  os::UniqueFd again = open_dir(dir, ".");
-  std::unique_ptr<DIR, int (*)(DIR*)> const list(again ? fdopendir(again.get()) : nullptr, &closedir);
-  if (list == nullptr) {
-    return names;
-  }
-  static_cast<void>(again.release());
-  while (auto const* const entry = names.size() < most ? readdir(list.get()) : nullptr) {
-    std::string name = entry->d_name;
-    if (name != "." && name != "..") {
-      names.push_back(std::move(name));
-    }
-  }
-  return names;
+std::vector<std::string> names_in(os::Folder const& dir, std::size_t most) {
+  return dir ? dir.names(most).value_or(std::vector<std::string>{}) : std::vector<std::string>{};
 }
 
 /// Takes the lock, where it can be had.
@@ -68,25 +48,22 @@ FoundDir look_at(int dir, int owner) {
 }
 
 /// The owner file goes last: a sweep that is killed itself is taken up by the next one.
-bool sweep(std::string const& base, std::string const& name, std::string const& boot) {
+bool sweep(std::string const& base, os::Folder const& there, std::string const& name, std::string const& boot) {
   std::string const path = base + "/" + name;
-  auto const dir = open_dir(AT_FDCWD, path);
-  if (!dir) {
-    return false;
-  }
-  os::UniqueFd owner(openat(dir.get(), kOwnerFile, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  auto const dir = there.below(name);
+  auto owner = dir ? dir.open_own(kOwnerFile) : os::UniqueFd();
   if (!owner || !is_left_over(look_at(dir.get(), owner.get()), getuid(), boot)) {
     return false;
   }
-  for (auto const& each : names_in(dir.get(), kMostBelow)) {
+  for (auto const& each : names_in(dir, kMostBelow)) {
     if (each != kOwnerFile) {
       std::error_code left;
       std::filesystem::remove_all(std::filesystem::path(path) / each, left);  // follows no link
     }
   }
   owner.reset();  // NFS keeps a file that is open, and with it the directory
-  unlinkat(dir.get(), kOwnerFile, 0);
-  return rmdir(path.c_str()) == 0;
+  dir.remove(kOwnerFile);
+  return there.remove_directory(name);
 }
 
 }  // namespace
@@ -94,16 +71,16 @@ bool sweep(std::string const& base, std::string const& name, std::string const& 
 os::UniqueFd claim_temporary(std::string const& dir) {
   auto const boot = boot_id();
   std::string const made = std::string(kOwnerFile) + ".new";  // it is locked before anybody can find it
-  auto const there = open_dir(AT_FDCWD, dir);
+  auto const there = os::Folder::above(dir).below(os::name_in(dir));
   if (boot.empty() || !there) {
     return {};
   }
-  os::UniqueFd owner(openat(there.get(), made.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  auto owner = there.create(made);
   if (owner && flock(owner.get(), LOCK_EX | LOCK_NB) == 0 && os::write_all(owner.get(), boot) &&
-      renameat(there.get(), made.c_str(), there.get(), kOwnerFile) == 0) {
+      there.rename(made, kOwnerFile)) {
     return owner;
   }
-  unlinkat(there.get(), made.c_str(), 0);
+  there.remove(made);
   return {};
 }
 
@@ -111,9 +88,9 @@ std::size_t sweep_temporary(std::string const& temporary_base) {
   auto const boot = boot_id();
   std::size_t swept = 0;
   for (auto const& base : std::set<std::string>{temporary_base, "/tmp"}) {
-    auto const there = base.empty() ? os::UniqueFd() : open_dir(AT_FDCWD, base, 0);
-    for (auto const& name : there ? names_in(there.get(), kMostLooked) : std::vector<std::string>{}) {
-      if (swept < kMostSwept && is_temporary_name(name, getuid()) && sweep(base, name, boot)) {
+    auto const there = base.empty() ? os::Folder() : os::Folder::open(base);
+    for (auto const& name : names_in(there, kMostLooked)) {
+      if (swept < kMostSwept && is_temporary_name(name, getuid()) && sweep(base, there, name, boot)) {
         ++swept;
       }
     }

@@ -1,22 +1,19 @@
 #include "launcher/place/discovery_file.hpp"
 
 #include <cerrno>
-#include <dirent.h>
-#include <fcntl.h>
-#include <memory>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/place/private_file.hpp"
-#include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
+#include "src/os/folder.hpp"
 #include "src/os/local_address.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
 constexpr std::size_t kMostAddresses = 8;
-constexpr int kMostNames = 100'000;  // directory entries looked at
+constexpr std::size_t kMostNames = 100'000;  // directory entries looked at
 
 Error cannot_write(std::string const& path, int error) {
   auto const code = error == EACCES || error == EPERM || error == EROFS ? Errc::permission : Errc::io;
@@ -36,16 +33,13 @@ void make_private(std::string const& path) {
 std::vector<Discovery> list_discoveries(std::string const& dir, JoinTarget const& target,
                                         Environment const& environment, std::vector<std::string>& trouble) {
   std::vector<Discovery> found;
-  std::unique_ptr<DIR, int (*)(DIR*)> const listing(opendir(dir.c_str()), closedir);
-  for (int seen = 0; listing && seen < kMostNames; ++seen) {
-    dirent const* const entry = readdir(listing.get());
-    if (entry == nullptr) {
-      break;
-    }
-    if (!may_lead_to(entry->d_name, target, environment)) {
+  auto const folder = os::Folder::open(dir);
+  auto const names = folder ? folder.names(kMostNames) : std::nullopt;
+  for (auto const& name : names.value_or(std::vector<std::string>{})) {
+    if (!may_lead_to(name, target, environment)) {
       continue;
     }
-    auto discovery = read_discovery(dir + "/" + entry->d_name);
+    auto discovery = read_discovery(dir + "/" + name);
     if (!discovery) {
       trouble.push_back(discovery.error().message());
     } else if (discovery->has_value()) {
@@ -102,22 +96,22 @@ Result<void> write_discovery(Discovery const& discovery) {
   if (is_said(discovery)) {
     return {};
   }
-  auto const slash = discovery.path.rfind('/');
-  std::string const dir = discovery.path.substr(0, slash);
-  std::string const temporary = dir + "/." + discovery.path.substr(slash + 1) + "." + discovery.nonce;
-  make_private(dir);
-  os::UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  std::string const name = os::name_in(discovery.path);
+  std::string const temporary = "." + name + "." + discovery.nonce;
+  make_private(discovery.path.substr(0, discovery.path.rfind('/')));
+  auto const folder = os::Folder::above(discovery.path);
+  auto file = folder ? folder.create(temporary) : os::UniqueFd();
   if (!file) {
     return cannot_write(discovery.path, errno);
   }
   int error = os::write_all(file.get(), discovery_text(discovery)) ? 0 : errno;
   file.reset();
   bool const late = error == 0 && is_said(discovery);  // asked again: a file system may take its time to write
-  if (error == 0 && !late && rename(temporary.c_str(), discovery.path.c_str()) != 0) {
+  if (error == 0 && !late && !folder.rename(temporary, name)) {
     error = errno;
   }
   if (error != 0 || late) {
-    unlink(temporary.c_str());
+    folder.remove(temporary);
   }
   return error == 0 ? Result<void>() : cannot_write(discovery.path, error);
 }

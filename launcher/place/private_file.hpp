@@ -9,8 +9,8 @@
 namespace cxxrun::launcher {
 
 /// At most `most` bytes of it; no link is followed. Errors name the path: not_found; permission, when another user owns
-/// it, others may read or write it, or this user may not; protocol, when it is no regular file; io. `remedy`: what to
-/// do when it is not private, or no file.
+/// it, others may read or write it, or this user may not; protocol, when it is no regular file or a link; io. `remedy`:
+/// what to do when it is not private, or no file.
 [[nodiscard]] Result<std::string> read_private_file(std::string const& path, std::size_t most,
                                                     std::string const& remedy);
 

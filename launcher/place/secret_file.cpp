@@ -1,14 +1,13 @@
 #include "launcher/place/secret_file.hpp"
 
 #include <cerrno>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/place/private_file.hpp"
 #include "rendezvous/trust/secret.hpp"
-#include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
+#include "src/os/folder.hpp"
 #include "src/os/random.hpp"
 #include "src/os/system.hpp"
 
@@ -36,12 +35,14 @@ Result<Key> read_secret_file(std::string const& path) {
 /// Several nodes may do this at once: the first to link its file there wins, and all read that one.
 Result<void> create_secret(std::string const& path) {
   mkdir(path.substr(0, path.rfind('/')).c_str(), 0700);  // whether it worked is seen from the file
-  std::string const temporary = path + "." + random_hex(16);
-  os::UniqueFd const file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  auto const folder = os::Folder::above(path);
+  std::string const name = os::name_in(path);
+  std::string const temporary = name + "." + random_hex(16);
+  auto const file = folder ? folder.create(temporary) : os::UniqueFd();
   bool const written = file && os::write_all(file.get(), random_hex(kDigits) + "\n") && fsync(file.get()) == 0;
-  bool const linked = written && (link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST);
+  bool const linked = written && (folder.link(temporary, name) || errno == EEXIST);
   int const error = errno;
-  unlink(temporary.c_str());
+  folder.remove(temporary);
   return linked ? Result<void>() : fail(Errc::permission, "cannot make " + path, error);
 }
 

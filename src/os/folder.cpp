@@ -82,7 +82,7 @@ bool is_in_proc(int file) {
 
 bool write_through(std::string const& path, std::string_view text, int links) {
   Folder const folder = Folder::above(path);
-  std::string const name = path.substr(path.find_last_of('/') + 1);
+  std::string const name = name_in(path);
   UniqueFd const there(folder ? ::openat(folder.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1);
   struct stat facts {};
   if (!folder || (!there && errno != ENOENT) || (there && ::fstat(there.get(), &facts) != 0)) {

@@ -34,6 +34,11 @@ namespace cxxrun::os {
 inline constexpr mode_t kForAll = 0666;  ///< less the umask
 inline constexpr mode_t kForUs = 0600;
 
+/// The last name of a path that has one.
+[[nodiscard]] inline std::string name_in(std::string const& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
+
 class Folder {
  public:
   Folder() = default;
