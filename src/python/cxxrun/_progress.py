@@ -4,7 +4,7 @@ import os
 import time
 from typing import Any, Dict, Optional, Tuple
 
-from cxxrun import _process
+from cxxrun import _files, _process
 
 _next = 0.0
 _before: Optional[Tuple[int, float]] = None
@@ -37,8 +37,7 @@ def _write(line: Dict[str, Any]) -> None:
     if not error_file:
         return
     try:
-        with open(os.path.join(os.path.dirname(error_file), "steps.jsonl"), "a") as file:
-            file.write(_text(line) + "\n")
+        _files.append(os.path.join(os.path.dirname(error_file), "steps.jsonl"), _text(line) + "\n")
     except (OSError, TypeError, ValueError, OverflowError):
         pass
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 import torch
 import torch.distributed as dist
 
-from cxxrun import _lib, _process
+from cxxrun import _files, _lib, _process
 from cxxrun.torch import _device, _state, _world
 from cxxrun.torch._buckets import bytes_of
 from cxxrun.torch._carrier import Carrier
@@ -364,12 +364,7 @@ class Elastic:
     # ---- the checkpoint
 
     def _write(self) -> None:
-        partial = f"{self._checkpoint}.partial"
-        with open(partial, "wb") as file:
-            file.write(self._pack())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, str(self._checkpoint))
+        _files.replace(str(self._checkpoint), self._pack())
 
     def _load(self) -> None:
         exists = self._checkpoint is not None and os.path.exists(self._checkpoint)
@@ -378,8 +373,7 @@ class Elastic:
                                "ends, to be started anew", _lib.CLOSED)
         def read() -> None:
             if exists:
-                with open(str(self._checkpoint), "rb") as file:
-                    self._unpack(file.read())
+                self._unpack(_files.read(str(self._checkpoint)))
 
         if self._checkpoint is not None:
             self._on_rank_0(read)
