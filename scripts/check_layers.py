@@ -7,7 +7,9 @@ Further rules:
   purity: only the shells listed here touch clocks, sockets, processes, threads, files, environment or randomness,
     and only shells include the header of a shell;
   time: only the files listed here read the wall clock, and decide nothing by it;
-  weight: the heavy headers stay in the few files listed here, which keeps the build short.
+  weight: the heavy headers stay in the few files listed here, which keeps the build short;
+  opening: files are opened by src/os/folder alone, which follows no stranger's link, and by the few listed here; in the
+    Python package by _files.py.
 A file that becomes a shell is added to the list in review, with its reason. Usage: scripts/check_layers.py [ROOT]
 """
 import pathlib
@@ -148,6 +150,37 @@ WALL_CLOCK = re.compile(
     r"system_clock|utc_clock|file_clock|CLOCK_REALTIME|CLOCK_TAI|\bgettimeofday\b|\btime\((nullptr|NULL|0)\)"
     r"|\btimespec_get\b|\bftime\(")
 
+# Who opens files without src/os/folder: what lies in no directory that others may write to.
+OPENERS = {
+    "src/os/caretaker.cpp": "/dev/null",
+    "src/os/close_from.cpp": "/proc/self/fd",
+    "src/os/file_lock.cpp": "locks, in a Folder",
+    "src/os/folder.cpp": "the one that looks at what it opens",
+    "src/os/kernel_log.cpp": "/dev/kmsg",
+    "src/os/memory_group.cpp": "/sys/fs/cgroup",
+    "src/os/monitor.cpp": "/dev/null",
+    "src/os/path_owners.cpp": "directories, to look at their owners",
+    "src/os/path_probe.cpp": "paths of the user's, to see whether one byte can be read",
+    "src/os/process_info.cpp": "/proc",
+    "src/os/socket_owners.cpp": "/proc/net",
+    "src/os/spawn.cpp": "/dev/null",
+    "src/os/system.cpp": "/sys/class/drm",
+    "src/client/local_facts.cpp": "/proc/sys/kernel/random/boot_id",
+    "launcher/hangs/python_stack.cpp": "what a worker has open, by /proc",
+    "launcher/logs/console_writer.cpp": "the own stdout and stderr, by /proc",
+    "launcher/programs/rendezvous_main.cpp": "/dev/null",
+    "launcher/warm/zygote.cpp": "/dev/null",
+    "launcher/workers/interpreter.cpp": "the first bytes of what the kernel is to execute",
+}
+RAW_OPEN = re.compile(
+    r"(?:\bstd::|(?<![\w:.>~&])::|(?<![\w:.>~&]))(?:open|open64|openat|openat2|creat|fopen|fopen64|freopen|mkstemp|mkostemp"
+    r"|mkstemps|tmpfile)\(|\bstd::(?:basic_)?(?:[io]?fstream|filebuf)\b|\bfilesystem::copy(?:_file)?\(|\bSYS_open\w*")
+PYTHON_FILES = "src/python/cxxrun/_files.py"
+PYTHON_OPENERS = {PYTHON_FILES: "", "src/python/cxxrun/selftest.py": "a temporary file with a name that nobody can guess"}
+PYTHON_OPEN = re.compile(
+    r"(?<![\w.])open\(|\b(?:os|io)\.(?:open|fdopen)\(|\btempfile\b|\.(?:write|read)_(?:text|bytes)\(|\bshutil\.(?:copy|move)"
+    r"|\bos\.(?:replace|rename)\(")
+
 # <cerrno>, <csignal>, <sys/wait.h> and <sys/types.h> are vocabulary (numbers, macros): no touch of the outside.
 IMPURE_HEADER = re.compile(
     r"sys/(?!wait\.h|types\.h)|(unistd|poll|fcntl|netdb|dlfcn|pthread|dirent|sched|spawn|net/if|ifaddrs)\.h$"
@@ -219,12 +252,21 @@ def file_violations(rel, text, files):
             called = not include and [m for m in IMPURE.finditer(line) if re.sub(r"\W", "", m[0]) not in own]
             if called:
                 yield f"{where}: pure file touches the outside world: {line.strip()}"
+        raw = rel not in OPENERS and [m for m in RAW_OPEN.finditer(line) if re.sub(r"\W", "", m[0]) not in own]
+        if raw:
+            yield f"{where}: opens a file by itself, and not by src/os/folder.hpp: {line.strip()}"
         if rel not in WALL and WALL_CLOCK.search(line):
             yield f"{where}: reads the wall clock, which may jump: {line.strip()}"
         for pattern, allowed in HEAVY.items():
             if target and re.match(pattern, target) and not any(
                     rel == name or name.endswith("/") and rel.startswith(name) for name in allowed):
                 yield f"{where}: heavy header {target} outside the files that may include it"
+
+
+def python_violations(rel, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        if PYTHON_OPEN.search(re.sub(r"#.*", "", line)) and not re.match(r"\s*def ", line):
+            yield f"{rel}:{number}: opens a file by itself, and not by {PYTHON_FILES}: {line.strip()}"
 
 
 def circles(files):
@@ -262,8 +304,11 @@ def violations(root):
             yield f"{rel}: lies in no room that scripts/check_layers.py knows"
         yield from file_violations(rel, text, files)
     yield from circles(files)
+    for path in sorted((root / "src/python/cxxrun").rglob("*.py")):
+        if (rel := path.relative_to(root).as_posix()) not in PYTHON_OPENERS:
+            yield from python_violations(rel, path.read_text())
     stems = {rel.rsplit(".", 1)[0] for rel in files}
-    for name in [*SHELLS, *(rel.rsplit(".", 1)[0] for rel in [*WALL, *VOCABULARY])]:
+    for name in [*SHELLS, *(rel.rsplit(".", 1)[0] for rel in [*WALL, *VOCABULARY, *OPENERS])]:
         if not any(stem == name or name.endswith("*") and stem.startswith(name[:-1]) for stem in stems):
             yield f"scripts/check_layers.py: {name} does not exist any more"
 
@@ -286,6 +331,13 @@ PLANTED = {  # file: what its one line must be found as
     "src/gpu/choice.cpp": ("#include <nccl.h>", "heavy header"),
     "src/os/wall.cpp": ("auto t = std::time(nullptr);", "wall clock"),
     "src/os/wall_too.cpp": ("auto u = std::chrono::system_clock::now();", "wall clock"),
+    "src/os/raw.cpp": ("int const fd = ::open(path, O_RDONLY);", "opens a file by itself"),
+    "launcher/logs/log_dir.cpp": ("std::ofstream file(path);", "opens a file by itself"),
+    "rendezvous/net/fence.cpp": ("auto* f = std::fopen(path, mode);", "opens a file by itself"),
+    "src/checkpoint/load.cpp": ("fd.reset(openat(directory, name, O_RDONLY));", "opens a file by itself"),
+    "src/os/folder.cpp": ("int const fd = ::open(path, O_RDONLY);", ""),
+    "src/python/cxxrun/raw.py": ("with open(path, 'w') as file: pass", "opens a file by itself"),
+    "src/python/cxxrun/_files.py": ("fd = os.open(path, 0)", ""),
     "src/data/a.hpp": ('#include "src/data/b.hpp"', ""),
     "src/data/b.cpp": ('#include "src/data/a.hpp"', ""),
     "src/data/b.hpp": ("int b;", ""),
