@@ -139,14 +139,16 @@ Walked walk(std::string const& path, bool make) {
 
 PathStep const* first_strange(std::vector<PathStep> const& steps, uid_t user) {
   std::vector<uid_t> known{user};
+  bool const own_end = !steps.empty() && !steps.back().is_link && is_among(steps.back().owner, known);
   for (PathStep const& step : steps) {
     if (is_among(step.owner, known)) {
       continue;
     }
-    if (step.open && step.owner != step.holder) {
+    if (!step.open || step.owner == step.holder) {
+      known.push_back(step.owner);          // whoever owns the directory has put it there, or root has given it away
+    } else if (step.is_link || !own_end) {  // nobody can make a directory that is another user's
       return &step;
     }
-    known.push_back(step.owner);  // whoever owns the directory has put it there, or root has given it away
   }
   return nullptr;
 }

@@ -33,7 +33,8 @@ struct Walked {
 [[nodiscard]] Walked walk(std::string const& path, bool make);
 
 /// The first name on the way that a stranger can have put there; none: nobody but `user`, root, and whom these have let
-/// have the directory before it. To be believed is what that user, root, or the owner of such a directory has left.
+/// have the directory before it. To be believed is what that user, root, or the owner of such a directory has left. On
+/// the way to a directory of that user's or root's own, which no stranger can make, links alone matter.
 [[nodiscard]] PathStep const* first_strange(std::vector<PathStep> const& steps, uid_t user);
 /// The first name on the way that another user than `user` and root can put something else in the place of; none: it
 /// stays what it is.

@@ -42,6 +42,16 @@ TEST_CASE("path owners: a directory that a stranger has made beforehand is stran
         "/tmp/link");
 }
 
+TEST_CASE(
+    "path owners: an own directory in one of a colleague's is no stranger's, however it is reached but by a link") {
+  PathStep const colleagues{"/project/a", kOther, false, kChief, true, false};
+  CHECK(strange({kProject, colleagues, {"/project/a/ours", kUs, false, kOther, true, false}}) == "");
+  CHECK(strange({kProject, colleagues, {"/project/a/theirs", kOther, false, kOther, true, false}}) == "/project/a");
+  CHECK(strange({kProject,
+                 {"/project/link", kOther, true, kChief, true, false},
+                 {"/project/ours", kUs, false, kChief, true, false}}) == "/project/link");
+}
+
 TEST_CASE("path owners: who has been given a directory may have made what is in it", "[process]") {
   PathStep const in_project{"/project/ckpt", kChief, false, kChief, true, false};
   CHECK(strange({kProject}) == "");
