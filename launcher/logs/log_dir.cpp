@@ -22,7 +22,10 @@ constexpr std::size_t kLongestSocketBase = 60;  // with both names behind it at 
 Error cannot_make(std::string const& path, int error) {
   auto code = Errc::io;
   std::string remedy = "choose another --log-dir";
-  if (error == EACCES || error == EPERM || error == EROFS) {
+  if (error == EPERM) {
+    code = Errc::permission;
+    remedy = "another user has made it, or may not let you; choose a --log-dir that others cannot write to";
+  } else if (error == EACCES || error == EROFS) {
     code = Errc::permission;
     remedy = "choose a --log-dir that you may write to";
   } else if (error == ENOTDIR || error == ENOENT) {
