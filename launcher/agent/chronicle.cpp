@@ -104,7 +104,7 @@ Result<void> check_story_file(std::string const& path) {
 
 void hand_error_file(std::string const& from, std::string const& to, ExitStatus const& status) {
   if (auto const text = read_worker_file(from, kErrorFileBytes); !text.empty()) {
-    write_whole(to, error_file_for_caller(text, status));
+    say(os::write_path(to, error_file_for_caller(text, status)), to);
   }
 }
 

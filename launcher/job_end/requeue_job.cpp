@@ -80,7 +80,8 @@ requeue::History recall(std::string const& path) {
   auto const folder = os::Folder::open(file.parent_path());
   auto const text = folder ? folder.read(file.filename(), kHistoryBytes) : std::nullopt;
   if (!text && errno != ENOENT) {
-    auto const why = errno == EPERM ? fail(Errc::permission, "it belongs to another user") : fail(Errc::io, "cannot read it", errno);
+    auto const why =
+        errno == EPERM ? fail(Errc::permission, "it belongs to another user") : fail(Errc::io, "cannot read it", errno);
     log(Level::warn, "ignored the history of requeues in " + path + ": " + why.message());
   }
   auto history = requeue::parse_history(text.value_or(""));

@@ -125,8 +125,8 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   // modes and remarks
   bool dry_run = false;
   bool doctor = false;
-  bool init = false;  ///< print a job script
-  bool json = false;  ///< with `doctor`
+  bool init = false;               ///< print a job script
+  bool json = false;               ///< with `doctor`
   std::string print_completion;    ///< a shell's name: print its completion, and end
   std::vector<std::string> notes;  ///< one line each: options accepted without effect, deprecated spellings
   bool operator==(Options const&) const = default;

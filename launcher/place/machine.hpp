@@ -16,8 +16,8 @@ namespace cxxrun::launcher {
 /// The packages, NUMA nodes, caches and cores of this machine as hwloc reports them; an error says what is missing.
 /// Blocks; call it once, from one thread.
 [[nodiscard]] Result<Machine> read_machine();
-/// Why libhwloc cannot be used, of what the loader said: it is missing, or it is broken, as where a library that it needs
-/// is missing. Pure.
+/// Why libhwloc cannot be used, of what the loader said: it is missing, or it is broken, as where a library that it
+/// needs is missing. Pure.
 [[nodiscard]] std::string why_not_loaded(std::string const& said);
 /// The NVIDIA GPUs that this process may open, from /proc/driver/nvidia and sysfs below `root` ("" = the real ones).
 [[nodiscard]] std::vector<Gpu> read_gpus(std::string const& root);

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "launcher/facts/mpi_identity.hpp"
-#include "launcher/facts/program_source.hpp"
 #include "launcher/facts/outer_launcher.hpp"
+#include "launcher/facts/program_source.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/plan/slurm_worker_env.hpp"
@@ -244,7 +244,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     worker.prefix = console_prefix(options, facts, worker.rank, local_rank);
     worker.out = stream(options, worker.rank, local_rank, kStdout, attempt, std::to_string(index));
     worker.err = stream(options, worker.rank, local_rank, kStderr, attempt, std::to_string(index));
-      worker.error_file = attempt.empty() ? "" : worker_error_file(facts.log_root, generation.number, index);
+    worker.error_file = attempt.empty() ? "" : worker_error_file(facts.log_root, generation.number, index);
     worker.log = facts.keeps_logs ? worker.err.file : "";
     worker.cpus = index < facts.cpu_sets.size() ? facts.cpu_sets[index] : CpuSet{};
     worker.inherit_stdin = options.stdin_mode == StdinMode::rank0 && worker.rank == 0;

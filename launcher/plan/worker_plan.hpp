@@ -60,8 +60,8 @@ struct NodeFacts {
   std::vector<std::string> loopbacks = {};  ///< how this host reaches itself, the one that the job asks for first
   std::uint16_t standby_port = 0;           ///< where this agent can be called once it has to take over; 0: it cannot
   std::vector<std::string> cpu_warnings = {};  ///< what slows them down
-  bool keeps_logs = false;                  ///< the logs stay after the end
-  std::vector<int> mpi_descriptors = {};    ///< by which a process manager knows this process; for its first worker
+  bool keeps_logs = false;                     ///< the logs stay after the end
+  std::vector<int> mpi_descriptors = {};       ///< by which a process manager knows this process; for its first worker
 };
 
 /// Whether each worker can have a device of its own, if it is to have one. Errc::environment, in one line.

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <fcntl.h>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -62,8 +61,7 @@ namespace {
 /// What a shell with a terminal starts, it puts into a group of its own; what srun starts with one leads its session.
 /// Below no slurmstepd is what has outlived a shell of Slurm's, and what it has left to others.
 Whereabouts whereabouts() {
-  os::UniqueFd const terminal(open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  return {os::short_hostname(), terminal ? getpgrp() != getsid(0) : !os::find_ancestor("slurmstepd")};
+  return {os::short_hostname(), os::has_terminal() ? getpgrp() != getsid(0) : !os::find_ancestor("slurmstepd")};
 }
 
 int complain(Error const& error) {

@@ -18,8 +18,8 @@ inline constexpr std::uint32_t kAlikeEnough = 3;
 
 /// What a program that could not begin lacks, in its own words: a module, a library, its script; "" when it has begun.
 [[nodiscard]] std::string lacking(WorkerExit const& exit);
-/// Whether these last words are those of a Python program that asked and got the end of its standard input for an answer,
-/// as it would again, or whose debugger has quit, which it does then, too.
+/// Whether these last words are those of a Python program that asked and got the end of its standard input for an
+/// answer, as it would again, or whose debugger has quit, which it does then, too.
 [[nodiscard]] bool is_unanswered(std::string_view line);
 /// The last words of such a program; "" for any other.
 [[nodiscard]] std::string unanswered(WorkerExit const& exit);

@@ -15,6 +15,7 @@
 
 #include "src/core/text.hpp"
 #include "src/core/variables.hpp"
+#include "src/os/fd.hpp"
 
 namespace cxxrun::os {
 namespace {
@@ -75,6 +76,10 @@ std::string worker_host_name() {
 std::string short_hostname() {
   std::string const full = host_name();
   return full.substr(0, full.find('.'));
+}
+
+bool has_terminal() {
+  return static_cast<bool>(UniqueFd(::open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY)));
 }
 
 std::vector<std::uint32_t> allowed_cpus() {

@@ -30,6 +30,8 @@ namespace cxxrun::os {
 [[nodiscard]] std::string worker_host_name();
 /// The host's name up to the first dot.
 [[nodiscard]] std::string short_hostname();
+/// Whether this process has a controlling terminal.
+[[nodiscard]] bool has_terminal();
 /// CPUs this process may run on (sched_getaffinity), ascending; empty when the kernel does not say.
 [[nodiscard]] std::vector<std::uint32_t> allowed_cpus();
 /// Their number, at least 1.

@@ -186,5 +186,6 @@ TEST_CASE("option_values: several tasks with several workers each are refused in
   CHECK(resolve_nproc(ProcWord::gpu, 1, 8, true).value() == 1);
   CHECK(resolve_nproc(4U, 4, 8, true).error().context ==
         "srun started several tasks on a node and --nproc-per-node asks each for 4 workers; use srun "
-        "--ntasks-per-node=1, or drop --nproc-per-node for one worker per task, or give --standalone in a shell that one of them is");
+        "--ntasks-per-node=1, or drop --nproc-per-node for one worker per task, or give --standalone in a shell that "
+        "one of them is");
 }

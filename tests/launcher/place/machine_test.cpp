@@ -41,10 +41,11 @@ TEST_CASE("machine: a library that is there and broken is not called missing", "
   std::string const name = "libhwloc.so.15";
   CHECK(why_not_loaded(name + ": cannot open shared object file: No such file or directory") ==
         name + " is not installed here");
-  for (std::string const& said : {name + ": cannot open shared object file: Permission denied",
-                                 name + ": file too short", std::string("/opt/lib/") + name + ": invalid ELF header",
-                                 std::string("libudev.so.1: cannot open shared object file: No such file or directory"),
-                                 std::string("/lib/libm.so.6: version `GLIBC_2.38' not found")}) {
+  for (std::string const& said :
+       {name + ": cannot open shared object file: Permission denied", name + ": file too short",
+        std::string("/opt/lib/") + name + ": invalid ELF header",
+        std::string("libudev.so.1: cannot open shared object file: No such file or directory"),
+        std::string("/lib/libm.so.6: version `GLIBC_2.38' not found")}) {
     CHECK(why_not_loaded(said) == name + " is here but cannot be loaded: " + said);
   }
 }

@@ -11,8 +11,8 @@ using cxxrun::launcher::Options;
 using cxxrun::launcher::read_slurm;
 using cxxrun::launcher::SlurmStep;
 using cxxrun::launcher::SlurmView;
-using cxxrun::launcher::without_inherited_step;
 using cxxrun::launcher::Whereabouts;
+using cxxrun::launcher::without_inherited_step;
 using cxxrun::testing::recorded_environment;
 using Names = std::vector<std::string>;
 
