@@ -42,6 +42,7 @@ using boost::system::error_code;
 
 constexpr int kFlushDeadlineMs = 5000;
 constexpr Millis kAskPause{500};
+constexpr Millis kFarewell{1000};
 
 class Agent {
  public:
@@ -217,7 +218,7 @@ class Agent {
     }
     hosting_.open();
     links_.join(agent::kFirstLink, call_plan(config_, hosting_.port()),
-                [this](Error const& error) { fail_with(error); });
+                [this](Error const& error) { meet_alone(error); });
   }
 
   /// Whether this is the node that hosts takes an answer of a name server: one that is busy is given some time.
@@ -281,9 +282,38 @@ class Agent {
     }
   }
 
+  /// The others of the step are told, and this agent leaves when the coordinator has heard it. One that is known by the
+  /// step alone may have refused itself: it says so before that.
+  void take_no_part(std::string const& theirs) {
+    bool const by_step = theirs == config_.topology.step;
+    std::string const why = "--rdzv-id is " + config_.topology.run_id + " here, and " +
+                            (by_step ? "not given" : theirs) +
+                            " where the nodes of this step meet; give the same to all of them, not $RANDOM, or none";
+    links_.tell(agent::kFirstLink, rendezvous::Unfit{0, why});
+    if (!by_step) {
+      failed_ = fail(Errc::usage, why);
+    }
+    ask_timer_.after(kFarewell, [this, why] { exit_ ? io_.stop() : fail_with(fail(Errc::usage, why)); });
+  }
+
+  /// A job of one node needs no meeting: it runs whoever has the port that it was given.
+  void meet_alone(Error const& error) {
+    auto& ports = config_.topology.meeting.ports;
+    auto const here = os::is_local_address(config_.topology.meeting.address);
+    if (config_.topology.max_nodes > 1 || ports == std::vector<std::uint16_t>{0} || !here || !*here) {
+      return fail_with(error);
+    }
+    log(Level::info, error.message() + ": this job of one node needs no meeting, and takes another port");
+    ports = {0};
+    asio::post(io_, [this] { meet(); });  // not from within the link that is to go
+  }
+
   /// Who answered at the endpoint may be another: the bind test lies behind address translation.
   void joined(rendezvous::HelloReply const& reply) {
     joining_.stop();
+    if (!config_.topology.step.empty() && reply.run_id != config_.facts.run_id) {
+      return take_no_part(reply.run_id);
+    }
     if (is_added() && !reply.terms) {
       return;  // nothing runs there that it could be in: it is about to be told so
     }

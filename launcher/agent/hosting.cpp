@@ -207,7 +207,7 @@ void Hosting::announce() {
 
 void Hosting::open() {
   if (coordinator_) {
-    coordinator_->open_run(config_.topology.run_id, terms_of(config_));
+    coordinator_->open_run(config_.topology.run_id, terms_of(config_), config_.topology.step);
   }
 }
 

@@ -67,6 +67,8 @@ rendezvous::CallPlan call_plan(AgentConfig const& config, std::optional<std::uin
   plan.addresses = here ? config.facts.loopbacks : std::vector{meeting.address};
   plan.ports = hosted ? std::vector{*hosted} : meeting.ports;
   plan.run_id = topology.run_id;
+  plan.step = topology.step == topology.run_id ? "" : topology.step;
+  plan.once = topology.max_nodes == 1 && meeting.host == Meeting::Host::find_out && !hosted;
   bool const agreed_port = plan.ports.size() == 1;  // derived ports may lead to other jobs: nothing is opened there
   bool const used_once = !config.options.rdzv_id && topology.source == JobTopology::Source::slurm;
   plan.asks = !agreed_port ? Asks::meet : used_once ? Asks::open : Asks::reopen;
@@ -79,7 +81,7 @@ rendezvous::CallPlan call_plan(AgentConfig const& config, std::optional<std::uin
   plan.node.announce = topology.master_addr;
   plan.node.standby_port = config.facts.standby_port;
   plan.terms = terms_of(config);
-  plan.patience = config.options.terms.join_timeout;
+  plan.patience = plan.once ? kDiscoveryPatience : config.options.terms.join_timeout;
   plan.local_addr = config.options.local_addr;
   return plan;
 }

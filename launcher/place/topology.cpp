@@ -138,13 +138,17 @@ Result<NodeRange> task_range(Options const& options, SlurmStep const& step) {
                     : ": every task takes part; drop --nnodes"));
 }
 
-/// torchrun's --node-rank may be given when it says what Slurm says.
+bool agrees_with(std::optional<std::uint32_t> node_rank, SlurmStep const& step) {
+  return !node_rank || *node_rank == step.node_index || (step.several_tasks && *node_rank == step.process);
+}
+
+/// torchrun's --node-rank may be given when it says what Slurm says. With c10d torchrun does not look at it: a batch
+/// script has filled in its own $SLURM_PROCID for every node.
 Result<void> check_node_rank(Options const& options, SlurmStep const& step) {
-  bool const agrees = !options.node_rank || *options.node_rank == step.node_index ||
-                      (step.several_tasks && *options.node_rank == step.process);
-  return agrees ? Result<void>()
-                : wrong("--node-rank " + std::to_string(*options.node_rank) + " contradicts SLURM_NODEID=" +
-                        std::to_string(step.node_index) + "; drop --node-rank, Slurm numbers the nodes");
+  return agrees_with(options.node_rank, step) || options.rdzv_backend == "c10d"
+             ? Result<void>()
+             : wrong("--node-rank " + std::to_string(*options.node_rank) + " contradicts SLURM_NODEID=" +
+                     std::to_string(step.node_index) + "; drop --node-rank, Slurm numbers the nodes");
 }
 
 /// Task 0 of node 0 hosts, with one task per node and with several: it always exists, and its node is the first of the
@@ -200,6 +204,11 @@ Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Env
   topology.source = JobTopology::Source::slurm;
   topology.run_id = options.rdzv_id.value_or(step.run_id);
   topology.notes = slurm.notes;
+  topology.step = topology.max_nodes > 1 ? step.run_id : "";
+  if (!agrees_with(options.node_rank, step)) {
+    topology.notes.push_back("--node-rank " + std::to_string(*options.node_rank) + " is ignored: SLURM_NODEID is " +
+                             std::to_string(step.node_index) + ", and Slurm numbers the nodes; drop --node-rank");
+  }
   place(options, step, environment, topology);
   remark_on_loss(environment, topology);
   if (auto const met = meet_where_told(options, step, topology); !met) {
@@ -251,6 +260,9 @@ Result<Meeting> meeting_at_endpoint(Options const& options, NodeRange const& ran
   meeting.host = options.node_rank                 ? host_if(*options.node_rank == 0)
                  : range.max == 1 && !may_be_taken ? Meeting::Host::me
                                                    : Meeting::Host::find_out;
+  if (range.max == 1 && meeting.host == Meeting::Host::me && meeting.ports.front() != 0) {
+    meeting.ports.push_back(0);  // nobody has to find it
+  }
   return meeting;
 }
 

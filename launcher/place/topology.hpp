@@ -47,6 +47,7 @@ struct JobTopology {
   enum class Source { standalone, flags, slurm, join };
   Source source = Source::standalone;
   std::string run_id;  ///< shared by all agents of the job; part of every handshake
+  std::string step;    ///< Slurm's job and step, where several agents of it are one job; else empty
   std::uint32_t min_nodes = 1;
   std::uint32_t max_nodes = 1;
   std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: who comes without being added by hand

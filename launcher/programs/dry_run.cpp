@@ -40,6 +40,9 @@ std::string ports_text(std::vector<std::uint16_t> const& ports) {
     return "any free port";
   }
   std::string text = "port " + std::to_string(ports.front());
+  if (ports.back() == 0) {
+    return text + " or any free port";
+  }
   return ports.size() == 1 ? text : text + " or one of " + std::to_string(ports.size() - 1) + " more";
 }
 

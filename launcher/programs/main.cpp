@@ -22,6 +22,7 @@
 
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/chronicle.hpp"
+#include "launcher/agent/refusing.hpp"
 #include "launcher/doctor/doctor.hpp"
 #include "launcher/facts/cpu_share.hpp"
 #include "launcher/facts/kernel_release.hpp"
@@ -178,7 +179,9 @@ int agent_or_refusal(AgentConfig const& config, os::AgentSide const& side) {
   try {
     return run_agent(config, side);
   } catch (std::exception const& error) {
-    log(Level::error, os::explain_refusal("the agent cannot run", error));
+    std::string const why = os::explain_refusal("the agent cannot run", error);
+    log(Level::error, why);
+    tell_refusal(config, why);
     return kExitSystem;
   }
 }
@@ -396,10 +399,16 @@ int run(std::vector<std::string> const& arguments) {
   auto const secret = take_secret();
   auto const environment = read_own_environment();
   auto mpi_descriptors = os::open_among(launcher::mpi_descriptors(environment));  // before others have their numbers
+  auto const refuse = [&](int code, std::string const& why) {
+    if (auto const config = who_refuses(arguments, environment, whereabouts(), secret)) {
+      tell_refusal(*config, why);
+    }
+    return code;
+  };
   auto parsed = parse_options(arguments, without_outer_options(environment));
   if (auto const* early = std::get_if<EarlyExit>(&parsed)) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
-    return early->code;
+    return early->code == 0 ? 0 : refuse(early->code, early->text.substr(0, early->text.find('\n')));
   }
   auto& options = *std::get_if<Options>(&parsed);
   if (auto const code = without_job(options, arguments, environment)) {
@@ -408,7 +417,7 @@ int run(std::vector<std::string> const& arguments) {
   std::vector<std::string> notes;
   auto prepared = prepare(std::move(options), environment, secret, notes);
   if (!prepared) {
-    return complain(prepared.error());
+    return refuse(complain(prepared.error()), prepared.error().message());
   }
   AgentConfig config = *std::move(prepared);
   config.facts.mpi_descriptors = std::move(mpi_descriptors);
@@ -417,10 +426,10 @@ int run(std::vector<std::string> const& arguments) {
   }
   os::raise_nofile_limit();
   if (auto const enough = check_descriptors(config); !enough) {
-    return complain(enough.error());
+    return refuse(complain(enough.error()), enough.error().message());
   }
   if (auto const logs = open_logs(config, notes); !logs) {
-    return complain(logs.error());
+    return refuse(complain(logs.error()), logs.error().message());
   }
   bool const drops = drops_input(config);
   bool const told = drops && os::waiting_input() > 0;
@@ -433,7 +442,7 @@ int run(std::vector<std::string> const& arguments) {
   if (config.topology.max_nodes > 1 || config.options.join) {
     auto opened = os::open_standby(config.topology.meeting.loopback_only ? config.facts.loopbacks.front() : "");
     if (!opened) {
-      return complain(opened.error());
+      return refuse(complain(opened.error()), opened.error().message());
     }
     standby = *std::move(opened);
   }

@@ -36,7 +36,7 @@ bool others_will_come(State const& state, Policy const& policy) {
   End const end = state.verdict->end;
   return state.election.succession != Succession::happened && policy.expected_nodes &&
          state.roster.came.size() < *policy.expected_nodes && !policy.ends_when_empty && end != End::stopped &&
-         end != End::too_few_nodes;
+         (end != End::too_few_nodes || state.roster.refused);
 }
 
 /// Taking over: members that were lost with the coordinator, or before it by somebody who led for a moment. No other
@@ -272,10 +272,13 @@ Next begin(Turn& turn, next::Finished const& what) {
   if (failed && !verdict.failures.empty()) {
     first = verdict.failures.front().exit.rank;
   }
-  std::string line = by_agent ? std::string(name_of(verdict.end)) + ": " + verdict.summary : "";
+  std::string const text = std::string(name_of(verdict.end)) + ": " + verdict.summary;
+  std::string line = by_agent ? text : "";
+  bool const refused = state.roster.refused && verdict.end == End::too_few_nodes;  // each node ends before it began
   for (auto const* const agents : {&state.roster.present, &state.roster.excluded}) {
     for (auto const& [agent, node] : *agents) {
-      turn.act(Tell{agent, Finished{verdict.exit_code, std::exchange(line, ""), first}});
+      std::string said = std::exchange(line, "");
+      turn.act(Tell{agent, Finished{verdict.exit_code, refused && !node.coordinates ? text : std::move(said), first}});
     }
   }
   turn.say(Level::info, std::string("verdict: ") + name_of(verdict.end) + " after " +

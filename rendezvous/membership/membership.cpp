@@ -194,6 +194,7 @@ void hear_from(Turn& turn, AgentId agent, Leaving const& message) {
   take_away(turn, agent, [&] { return leave(turn, agent, message); });
 }
 void hear_from(Turn& turn, AgentId agent, Unfit const& message) {
+  turn.state.roster.refused = turn.state.roster.refused || message.number == 0;
   take_away(turn, agent, [&] { return exclude_unfit(turn, agent, message.why); });
 }
 void hear_from(Turn& turn, AgentId agent, Vote const& message) {

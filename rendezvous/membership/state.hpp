@@ -56,6 +56,7 @@ struct Roster {
   std::set<std::uint32_t> dead;                 ///< indices of nodes of the step known dead and not back
   std::uint32_t vanished = 0;                   ///< nodes lost to an earlier coordinator: which ones is not known
   std::map<std::string, std::string> unfit;     ///< node key → "host: why" of nodes that were excluded
+  bool refused = false;                         ///< a node that was to come has refused itself, or was refused
   std::string unkillable_on;                    ///< why a node was excluded for good; "" = none was
   Fitness fitness;                              ///< whose failures were whose fault
 };

@@ -20,6 +20,7 @@ struct CallPlan {
   std::vector<std::uint16_t> ports;    ///< tried in order, again and again until `patience` is over
   std::string coordinator;             ///< only the one of this nonce is meant; "" = whoever has the run
   std::string run_id;
+  std::string step;  ///< the other name of the run (run_table.hpp), asked for where `run_id` is not known; "" = none
   Hello::Asks asks = Hello::Asks::meet;  ///< follow: nothing is sent behind the greeting, FollowerInfo is the owner's
   NodeInfo node;                         ///< node.incarnation is the nonce of the handshake
   std::optional<Terms> terms;

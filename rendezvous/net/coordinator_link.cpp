@@ -31,6 +31,7 @@ struct Attempt {
   tcp::socket socket;
   tcp::endpoint to;
   std::shared_ptr<Channel> channel;  ///< once connected
+  bool by_step = false;              ///< the run was asked for by its other name
 };
 
 }  // namespace
@@ -48,6 +49,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   Doors doors;
   std::map<Door, std::shared_ptr<Attempt>> attempts;  // once one has joined: it alone
   std::string last_trouble;
+  bool by_step = false;   // plan.step is asked for next
   std::string other_job;  // who said so: worth more than what came after it
   std::set<std::string> told;
   std::shared_ptr<Channel> channel;  // the one that has proven itself
@@ -215,6 +217,11 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     });
     attempt.channel->start(std::move(on), Channel::End::caller, plan.keys);
     auto words = hello(Hello::Purpose::agent);
+    attempt.by_step = by_step;
+    if (by_step) {
+      words.run_id = plan.step;
+      words.asks = Hello::Asks::meet;
+    }
     words.from = attempt.channel->local_end();
     attempt.channel->send(encode(words));
     go_on();
@@ -252,6 +259,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       no_entry(door, NoEntry::wrong, "it answers but is no cxxrun coordinator");
     } else if (decoded->why == HelloReply::Why::other_job || decoded->why == HelloReply::Why::relayed) {
       other_job = decoded->why == HelloReply::Why::other_job ? decoded->refused : other_job;
+      by_step = !plan.step.empty() && !from.by_step;
       no_entry(door, NoEntry::wrong, decoded->refused);
     } else if (!plan.coordinator.empty() && decoded->coordinator != plan.coordinator) {
       no_entry(door, NoEntry::wrong, "another coordinator answers there");
@@ -272,6 +280,9 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     leave_all_but(door);
     if (plan.keys && plan.asks != Hello::Asks::follow) {
       plan.keys->take(*channel->key());
+    }
+    if (at_it.by_step && answer.run_id != plan.run_id) {
+      plan.terms.reset();  // it comes to say that it takes no part
     }
     plan.run_id = answer.run_id;
     if (plan.asks != Hello::Asks::follow) {

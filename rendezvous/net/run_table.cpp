@@ -22,10 +22,11 @@ auto entry_of(Table& table, RunKey run) -> decltype(table.runs.data()) {
   return it == table.runs.end() ? nullptr : &*it;
 }
 
-/// The latest run of that id.
+/// The latest run of that id, or of that step.
 RunEntry const* latest(RunTable const& table, std::string const& id) {
-  auto const it =
-      std::find_if(table.runs.rbegin(), table.runs.rend(), [&](RunEntry const& entry) { return entry.id == id; });
+  auto const it = std::find_if(table.runs.rbegin(), table.runs.rend(), [&](RunEntry const& entry) {
+    return entry.id == id || (!id.empty() && entry.step == id);
+  });
   return it == table.runs.rend() ? nullptr : &*it;
 }
 
@@ -164,7 +165,7 @@ Place place(RunTable const& table, Hello const& hello) {
     return Opens{};
   }
   if (known != nullptr) {
-    return TurnedAway{known->exit_code, "the job is over: " + known->summary};
+    return TurnedAway{known->exit_code, "the job is over: " + known->summary, known->lingers ? known->key : 0};
   }
   return elsewhere(table, hello.run_id);
 }
@@ -183,12 +184,18 @@ Place admit(RunTable const& table, Hello const& hello, Join const& join, std::st
     return TurnedAway{kExitSystem, std::move(why)};
   }
   auto const* belongs = std::get_if<Belongs>(&where);
+  RunEntry const* const needs = belongs != nullptr && !join.terms ? find_run(table, belongs->run) : nullptr;
+  if (needs != nullptr && needs->terms.expected_nodes && needs->number > 0 && hello.asks == Hello::Asks::meet) {
+    return TurnedAway{kExitUsage, "the job has begun without this node"};  // it comes to say that it takes no part
+  }
   if (belongs == nullptr || !join.terms) {
     return where;
   }
   auto const& run = *find_run(table, belongs->run);
   if (auto line = disagreement(run.terms, *join.terms); !line.empty()) {
-    return TurnedAway{kExitUsage, std::move(line)};
+    bool const needed =
+        run.active && run.number == 0 && run.terms.expected_nodes && join.node.node_index && !table.serves_all;
+    return TurnedAway{kExitUsage, std::move(line), needed ? run.key : 0};
   }
   if (run.terms.max_nodes == 1 && !table.serves_all && !join.node.coordinates) {
     return TurnedAway{kExitSystem, "another job " + run.id +
@@ -217,6 +224,11 @@ HelloReply answer_to(RunTable const& table, Hello const& hello, std::string cons
   } else if (auto const* belongs = std::get_if<Belongs>(&where)) {
     auto const& run = *find_run(table, belongs->run);
     reply.run_id = run.id;
+    bool const newcomer = hello.asks != Hello::Asks::enter && hello.nonce != coordinator;
+    if (newcomer && run.terms.max_nodes == 1 && run.active && !table.serves_all) {
+      reply.why = HelloReply::Why::other_job;
+      reply.refused = "another job " + run.id + " of one node has this port";
+    }
     if (hello.asks == Hello::Asks::enter) {
       reply.terms = run.terms;
     }
@@ -225,7 +237,8 @@ HelloReply answer_to(RunTable const& table, Hello const& hello, std::string cons
   return reply;
 }
 
-RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& terms, std::string const& from) {
+RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& terms, std::string const& from,
+                         std::string const& step) {
   bool const alone =
       std::none_of(table.runs.begin(), table.runs.end(), [](RunEntry const& entry) { return entry.active; });
   if (table.runs.size() >= kRemembered) {
@@ -238,6 +251,7 @@ RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& te
   RunEntry entry;
   entry.key = ++table.last_key;
   entry.id = id;
+  entry.step = step;
   entry.terms = terms;
   entry.opened_from = from;
   entry.number = table.number;

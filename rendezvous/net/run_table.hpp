@@ -21,6 +21,7 @@ using RunKey = std::uint32_t;
 struct RunEntry {
   RunKey key = 0;
   std::string id;
+  std::string step;         ///< its other name: Slurm's job and step, whatever --rdzv-id says; "" = none
   bool active = true;       ///< until its verdict
   bool lingers = false;     ///< it has its verdict, and tells it to members that call late
   bool standby = false;     ///< another agent coordinates: only who follows is let in
@@ -59,6 +60,7 @@ struct Elsewhere {
 struct TurnedAway {
   int exit_code;
   std::string why;
+  RunKey of = 0;  ///< the run that is not complete without it; 0: none
   bool operator==(TurnedAway const&) const = default;
 };
 using Place = std::variant<Belongs, Opens, Elsewhere, TurnedAway>;
@@ -85,7 +87,8 @@ struct SeenFrom {
 /// Opens a run and returns its entry. It goes on with the generation numbers of all runs before it, so that a number
 /// never comes back; and with the restart count of the last one when that ended without success and nobody else
 /// runs: it is the same job, launched again.
-RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& terms, std::string const& from = "");
+RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& terms, std::string const& from = "",
+                         std::string const& step = "");
 /// The run has come this far. `leads`: it decides, and is not (or no more) waiting for the loss of who does.
 void note_progress(RunTable& table, RunKey run, std::uint64_t number, std::uint32_t restarts, bool leads = true);
 /// The run has no verdict here: another coordinator goes on with it.

@@ -38,11 +38,13 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   FenceClaims fences{io, config.fence_dir, config.keys};
   Complaints complaints;
   bool shut = false;
+  std::size_t turned_away = 0;
 
   // ---- runs --------------------------------------------------------------------------------------------------
 
-  RunKey open_run(std::string const& id, Terms const& terms, bool standby = false, std::string const& from = "") {
-    RunEntry const& entry = rendezvous::open_run(table, id, terms, from);
+  RunKey open_run(std::string const& id, Terms const& terms, bool standby = false, std::string const& from = "",
+                  std::string const& step = "") {
+    RunEntry const& entry = rendezvous::open_run(table, id, terms, from, step);
     RunConfig run;
     run.key = entry.key;
     run.label = config.serves_all ? id : "";
@@ -235,6 +237,24 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
+  /// A run that may wait for it is told: one that is over says so itself, one that needs it will not come about.
+  void turn_away(AgentId id, Peer& peer, NodeInfo const& node, TurnedAway const& away, Event&& word) {
+    bool const over = away.of != 0 && find_run(table, away.of)->lingers;
+    if (!over) {
+      complain("join refused", "refused " + node.host + ": " + away.why, Level::info);
+      peer.channel->send(encode(ToAgent(Refused{away.exit_code, away.why})));
+    }
+    if (away.of == 0) {
+      peers->forget(id);
+      return;
+    }
+    (void)peers->admit(id, away.of, node.host);
+    feed(away.of, std::move(word));
+    if (!over) {
+      feed(away.of, Said{id, Unfit{0, away.why}});
+    }
+  }
+
   /// A caller's first message says whether it joins or follows.
   void first(AgentId id, Peer& peer, std::string const& payload) {
     auto decoded = decode<ToCoordinator>(payload);
@@ -252,9 +272,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     NodeInfo const node = follows ? std::get<FollowerCalled>(word).follower_info.node : std::get<Joined>(word).node;
     Place const where = follows ? place(table, peer.hello) : admit(table, peer.hello, {node, terms}, peer.from);
     if (auto const* away = std::get_if<TurnedAway>(&where)) {
-      complain("join refused", "refused " + node.host + ": " + away->why, Level::info);
-      peer.channel->send(encode(ToAgent(Refused{away->exit_code, away->why})));
-      peers->forget(id);
+      ++turned_away;
+      turn_away(id, peer, node, *away, std::move(word));
       return;
     }
     auto const* belongs = std::get_if<Belongs>(&where);
@@ -324,8 +343,21 @@ Result<void> Coordinator::listen_also(os::UniqueFd socket) {
   return {};
 }
 
-void Coordinator::open_run(std::string const& run_id, Terms const& terms) {
-  impl_->own = impl_->open_run(run_id, terms);
+void Coordinator::open_run(std::string const& run_id, Terms const& terms, std::string const& step) {
+  impl_->own = impl_->open_run(run_id, terms, false, "", step);
+}
+
+void Coordinator::refuse_all(std::string const& step, int exit_code, std::string const& why) {
+  RunKey const key = rendezvous::open_run(impl_->table, step, Terms{}).key;
+  Verdict verdict;
+  verdict.exit_code = exit_code;
+  verdict.summary = why;
+  note_verdict(impl_->table, key, verdict);
+  note_closed(impl_->table, key);
+}
+
+std::size_t Coordinator::turned_away() const {
+  return impl_->turned_away;
 }
 
 void Coordinator::standby(std::string const& run_id, Terms const& terms) {

@@ -61,8 +61,12 @@ class Coordinator {
 
   /// Listens on the first of `ports` that is free (0: any) and returns it. Errors: in_use naming the ports.
   Result<std::uint16_t> listen(std::vector<std::uint16_t> const& ports);
-  /// Opens a run before anybody has called, and starts its clocks.
-  void open_run(std::string const& run_id, Terms const& terms);
+  /// Opens a run before anybody has called, and starts its clocks. `step`: its other name (run_table.hpp).
+  void open_run(std::string const& run_id, Terms const& terms, std::string const& step = "");
+  /// Instead of open_run: whoever calls for this step is told why there is no run.
+  void refuse_all(std::string const& step, int exit_code, std::string const& why);
+  /// How many have been turned away.
+  [[nodiscard]] std::size_t turned_away() const;
   /// Takes calls on this socket too, which is bound already; any number of them. Errors: io.
   Result<void> listen_also(os::UniqueFd socket);
   /// Opens the run that another agent coordinates, in case this one has to take over. Instead of open_run.

@@ -146,6 +146,47 @@ TEST_CASE("run table: the answer to an agent that is added has the terms of its 
   CHECK_FALSE(answer_to(table, hello, "nonce").terms);
 }
 
+TEST_CASE("run table: a run is known by its step, too, and needs each node of it until it has begun", "[scenario]") {
+  RunTable table;
+  Terms terms;
+  terms.min_nodes = terms.max_nodes = 2;
+  terms.expected_nodes = 2;
+  RunKey const run = open_run(table, "mine", terms, "", "12.0").key;
+  Hello hello;
+  hello.run_id = "12.0";
+  CHECK(place(table, hello) == Place(Belongs{run}));
+  CHECK(answer_to(table, hello, "nonce").run_id == "mine");
+  hello.run_id = "13.0";
+  CHECK(std::holds_alternative<Elsewhere>(place(table, hello)));
+  hello.run_id = "";
+  CHECK(std::holds_alternative<Elsewhere>(place(table, hello)));
+
+  hello.run_id = "12.0";
+  Join joins;
+  joins.node.node_index = 1;
+  CHECK(admit(table, hello, joins, "") == Place(Belongs{run}));  // to say that it takes no part
+  joins.terms = terms;
+  joins.terms->max_restarts = 9;
+  auto const away = [&] { return std::get<TurnedAway>(admit(table, hello, joins, "")); };
+  CHECK(away().of == run);
+  note_progress(table, run, 1, 0);
+  CHECK(away().of == 0);
+  joins.terms.reset();
+  CHECK(away().why == "the job has begun without this node");
+}
+
+TEST_CASE("run table: a job of one node is another one to everybody but its own agent and who is added", "[scenario]") {
+  RunTable table;
+  open_run(table, "100", Terms{});
+  Hello hello;
+  hello.run_id = "100";
+  hello.nonce = "other";
+  CHECK(answer_to(table, hello, "mine").why == HelloReply::Why::other_job);
+  CHECK(answer_to(table, hello, "other").why == HelloReply::Why::accepted);
+  hello.asks = Hello::Asks::enter;
+  CHECK(answer_to(table, hello, "mine").why == HelloReply::Why::accepted);
+}
+
 TEST_CASE("run table: a thousand runs one after another are not all remembered, and no active one is forgotten",
           "[scenario]") {
   RunTable table;

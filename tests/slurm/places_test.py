@@ -41,6 +41,22 @@ class Places(SlurmCase):
         self.assertIn("alone 2", done.out)
         self.assertEqual(done.out.count("both 2"), 2, done)
 
+    def test_a_batch_script_s_own_number_is_no_node_rank(self):
+        """hpcfund 47: the script fills in its own $SLURM_PROCID, 0, for both nodes."""
+        job = self.sbatch("srun cxxrun --nnodes 2 --node_rank $SLURM_PROCID --nproc_per_node 1 --rdzv_backend c10d "
+                          "--rdzv_endpoint $(hostname):29671 --rdzv_id $SLURM_JOB_ID sh -c 'echo of $WORLD''_SIZE'",
+                          "-N2", "--ntasks-per-node=1")
+        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.assertIn("--node-rank 0 is ignored: SLURM_NODEID is 1", self.output(job))
+
+    def test_ids_and_options_that_differ_from_node_to_node_end_all_nodes(self):
+        for options, cause in (("--rdzv-id 100$SLURM_PROCID", "--rdzv-id is 1001 here, and 1000 where"),
+                               ("--max-restarts ${SLURM_PROCID/0/x}", "--max-restarts")):
+            with self.subTest(options=options):
+                done = self.srun("-N2", "--ntasks-per-node=1", "bash", "-c", f"cxxrun {options} true", guard=30)
+                self.assertIn(done.code, (100, 112), done)
+                self.assertIn(cause, done.err)
+
 
 if __name__ == "__main__":
     slurm_case.main()

@@ -62,7 +62,7 @@ TEST_CASE("topology: no flags and no Slurm is one node that nobody else can reac
 TEST_CASE("topology: zero flags under srun is the step, met at its first node", "[unit]") {
   JobTopology expected;
   expected.source = Source::slurm;
-  expected.run_id = "3.0";
+  expected.run_id = expected.step = "3.0";
   expected.min_nodes = expected.max_nodes = 2;
   expected.expected_nodes = 2;
   expected.node_index = 1;
@@ -231,6 +231,26 @@ TEST_CASE("topology: torchrun's static flags work under Slurm when they agree wi
         "--node-rank 0 contradicts SLURM_NODEID=1; drop --node-rank, Slurm numbers the nodes");
 }
 
+TEST_CASE("topology: with c10d a node rank that Slurm does not know is ignored, as by torchrun, and named", "[unit]") {
+  std::vector<std::string> const recipe{"--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", "node1:29500"};
+  auto words = recipe;
+  words.insert(words.end(), {"--node-rank", "0"});
+
+  auto const topology = made(words, task());
+
+  CHECK(topology.node_index == 1U);
+  CHECK(topology.notes == std::vector<std::string>{"--node-rank 0 is ignored: SLURM_NODEID is 1, and Slurm numbers the "
+                                                   "nodes; drop --node-rank"});
+  CHECK(made(recipe, task()).notes.empty());
+}
+
+TEST_CASE("topology: the step names the job of several of its agents, whatever --rdzv-id says", "[unit]") {
+  CHECK(made({"--rdzv-id", "5"}, task()).step == "3.0");
+  CHECK(made({}, task()).step == "3.0");
+  CHECK(made({"--rdzv-id", "5"}, lone_task()).step.empty());
+  CHECK(made({"--nnodes", "2", "--rdzv-endpoint", "other:29400"}, lone_task()).step.empty());
+}
+
 TEST_CASE("topology: a step of one task is standalone, under Slurm's name", "[unit]") {
   auto const topology = made({}, lone_task());
 
@@ -307,7 +327,8 @@ TEST_CASE("topology: an endpoint outside Slurm", "[unit]") {
   CHECK(at({"--node-rank", "1"}).host == Host::other);
   CHECK(at({"--rdzv-conf", "is_host=true"}).host == Host::me);
   CHECK(at({"--node-rank", "0", "--rdzv-conf", "is_host=no"}).host == Host::other);
-  CHECK(made({"--rdzv-endpoint", "head:5"}).meeting == Meeting{Host::me, "head", {5}, false});
+  CHECK(made({"--rdzv-endpoint", "head:5"}).meeting ==
+        Meeting{Host::me, "head", {5, 0}, false});  // it needs no meeting
   CHECK(made({"--rdzv-endpoint", "[::1]:0"}).meeting == Meeting{Host::me, "::1", {0}, true});
   CHECK(mistake({"--nnodes", "2", "--rdzv-endpoint", "head:0"}).find("port 0 is for one node only") !=
         std::string::npos);

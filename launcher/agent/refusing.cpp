@@ -1,0 +1,160 @@
+#include "launcher/agent/refusing.hpp"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include <boost/asio/io_context.hpp>
+
+#include "launcher/agent/agent_links.hpp"
+#include "launcher/agent/policies.hpp"
+#include "launcher/options/parse_options.hpp"
+#include "rendezvous/net/coordinator_link.hpp"
+#include "rendezvous/net/server.hpp"
+#include "src/core/exit_codes.hpp"
+#include "src/core/text.hpp"
+#include "src/core/time.hpp"
+#include "src/os/local_address.hpp"
+#include "src/os/random.hpp"
+#include "src/os/system.hpp"
+#include "src/os/timer.hpp"
+#include "src/store/store_server.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+/// The nodes of a step start within this time, as a rule.
+constexpr Millis kMoment{10'000};
+constexpr Millis kPause{20};
+
+bool starts_with_any(std::string const& word, std::initializer_list<char const*> names) {
+  auto const name = replace_all(word.substr(0, word.find('=')), "_", "-");
+  return std::any_of(names.begin(), names.end(), [&name](char const* each) { return name == each; });
+}
+
+/// Those that say where to meet, of options of which others are wrong.
+Options meeting_options(std::vector<std::string> const& arguments) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (starts_with_any(arguments[i], {"--rdzv-endpoint", "--master-addr", "--auth"})) {
+      words.push_back(arguments[i]);
+      if (arguments[i].find('=') == std::string::npos && i + 1 < arguments.size()) {
+        words.push_back(arguments[i + 1]);
+      }
+    }
+  }
+  words.emplace_back("program");
+  auto parsed = parse_options(words, {});
+  auto* const options = std::get_if<Options>(&parsed);
+  return options != nullptr ? std::move(*options) : Options();
+}
+
+/// Whoever calls hears it; false: the port is somebody else's.
+bool serve(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> const& keys, AgentConfig const& config,
+           std::string const& why) {
+  store::StoreServer stores([](auto const&) {});
+  rendezvous::CoordinatorConfig conf;
+  conf.nonce = config.nonce;
+  conf.loopback_only = config.topology.meeting.loopback_only;
+  conf.keys = keys;
+  rendezvous::Coordinator coordinator(io, stores, std::move(conf), {});
+  if (!coordinator.listen(config.topology.meeting.ports) || (keys && !keys->make(true))) {
+    return false;
+  }
+  coordinator.refuse_all(config.topology.step, kExitTooFewNodes, config.facts.host + " takes no part: " + why);
+  std::size_t const others = config.topology.expected_nodes.value_or(1) - 1;
+  auto const until = Clock::now() + kMoment;
+  os::Timer timer(io);
+  std::function<void(bool)> look = [&](bool told) {
+    bool const all = coordinator.turned_away() >= others;
+    if ((told && all) || Clock::now() >= until) {
+      io.stop();
+    } else {
+      timer.after(kPause, [&look, all] { look(all); });  // what was said is still being written
+    }
+  };
+  look(false);
+  io.run();
+  return true;
+}
+
+void call(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> const& keys, AgentConfig const& config,
+          std::string const& why) {
+  std::unique_ptr<rendezvous::CoordinatorLink> link;
+  rendezvous::LinkHandlers on;
+  on.joined = [&](auto const&) { link->send(rendezvous::Unfit{0, why}); };
+  on.failed = [&](Error const&, bool) { io.stop(); };
+  on.message = [&](rendezvous::ToAgent const& message) {
+    if (std::holds_alternative<rendezvous::Finished>(message) || std::holds_alternative<rendezvous::Refused>(message)) {
+      io.stop();
+    }
+  };
+  on.closed = [&](std::string const&, bool) { io.stop(); };
+  link = std::make_unique<rendezvous::CoordinatorLink>(io, std::move(on));
+  auto plan = call_plan(config, std::nullopt);
+  plan.run_id = config.topology.step;
+  plan.step.clear();
+  plan.asks = rendezvous::Hello::Asks::meet;
+  plan.terms.reset();
+  plan.patience = kMoment;
+  plan.keys = keys;
+  os::Timer timer(io);
+  timer.after(kMoment, [&io] { io.stop(); });
+  link->call(std::move(plan));
+  io.run();
+}
+
+}  // namespace
+
+std::optional<AgentConfig> who_refuses(std::vector<std::string> const& arguments, Environment const& environment,
+                                       Whereabouts const& here, GivenSecret const& secret) {
+  bool const alone = std::any_of(arguments.begin(), arguments.end(), [](std::string const& word) {
+    return starts_with_any(word, {"--dry-run", "--doctor", "--init", "--standalone", "--join", "--print-completion"});
+  });
+  if (alone) {
+    return std::nullopt;
+  }
+  AgentConfig config;
+  config.options = meeting_options(arguments);
+  auto topology = make_topology(config.options, environment, "", {}, here);
+  if (!topology) {  // no other node goes there either
+    config.options.rdzv_endpoint.reset();
+    config.options.master_addr.reset();
+    topology = make_topology(config.options, environment, "", {}, here);
+  }
+  auto keys = key_transports(config.options.auth, secret, value_of(environment, "HOME"));
+  if (!topology || topology->step.empty() || !keys) {
+    return std::nullopt;
+  }
+  config.topology = *std::move(topology);
+  config.keys = *std::move(keys);
+  config.environment = environment;
+  config.nonce = random_hex(16);
+  config.facts.host = config.topology.host;
+  config.facts.loopbacks = os::loopback_addresses();
+  return config;
+}
+
+void tell_refusal(AgentConfig const& config, std::string const& why) {
+  auto const& meeting = config.topology.meeting;
+  if (config.topology.step.empty()) {
+    return;
+  }
+  try {
+    boost::asio::io_context io{1};
+    auto const keys = make_keys(io, config);
+    auto const here = meeting.host == Meeting::Host::find_out ? os::is_local_address(meeting.address)
+                                                              : Result<bool>(meeting.host == Meeting::Host::me);
+    if (!here || !*here || !serve(io, keys, config, why)) {
+      io.restart();
+      call(io, keys, config, why);
+    }
+  } catch (std::exception const&) {  // what made it refuse may be a limit: then the others wait
+  }
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,25 @@
+// Refusing: an agent of a Slurm step that cannot take part tells the others, so that nobody waits for it. Where it was
+// to coordinate, it serves its refusal for a moment to those that call. Shell.
+//
+// It is let in by the job's key like every agent, and calls for its own job and step alone: it ends no other one.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/agent_config.hpp"
+#include "launcher/place/secret_file.hpp"
+
+namespace cxxrun::launcher {
+
+/// What is known of an agent whose options or environment are refused: where its step meets, by those of its options
+/// that say so. Nothing where nobody waits for it.
+[[nodiscard]] std::optional<AgentConfig> who_refuses(std::vector<std::string> const& arguments,
+                                                     Environment const& environment, Whereabouts const& here,
+                                                     GivenSecret const& secret);
+
+/// Blocks until all have heard it, at most 10 s. Nothing where `config` is of no step, or of one agent.
+void tell_refusal(AgentConfig const& config, std::string const& why);
+
+}  // namespace cxxrun::launcher
