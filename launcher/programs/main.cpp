@@ -464,8 +464,8 @@ int run(std::vector<std::string> const& arguments) {
 
 int run_by_name(std::string_view called, std::vector<std::string> const& arguments) {
   auto const name = called.substr(called.rfind('/') + 1);  // npos + 1 is 0
-  if (auto const stack = os::check_stack(); !stack) {
-    return complain(stack.error());
+  if (auto const enough = os::check_memory(); !enough) {
+    return complain(enough.error());
   }
   return name == "cxxrun-rendezvous" ? run_rendezvous(arguments)
          : name == "cxxrun-store"    ? run_store(arguments)

@@ -8,6 +8,7 @@
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_program.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/limits.hpp"
 #include "src/os/log.hpp"
 #include "src/os/spawn.hpp"
 #include "src/os/standard_input.hpp"
@@ -77,7 +78,7 @@ Result<OpenWorker> open_worker(WorkerSpec const& spec, int capacity_bytes) {
   auto err = open_pipe(spec.err, true, spec, capacity_bytes);
   if (!out || !err) {
     auto const& error = !out ? out.error() : err.error();
-    return fail(error.code, error.message(), error.os_errno);
+    return fail(error.code, os::explain(error), error.os_errno);
   }
   return OpenWorker{*std::move(out), *std::move(err)};
 }

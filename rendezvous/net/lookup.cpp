@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/os/limits.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
 
@@ -38,12 +39,17 @@ void Lookup::resolve(std::size_t index) {
     resolve(index + 1);
     return;
   }
-  resolver_.async_resolve(names_[index], "",
-                          [self = shared_from_this(), index](ErrorCode const& failed, auto const& results) {
-                            if (self->found_) {
-                              self->resolved(index, failed, results);
-                            }
-                          });
+  try {
+    resolver_.async_resolve(names_[index], "",
+                            [self = shared_from_this(), index](ErrorCode const& failed, auto const& results) {
+                              if (self->found_) {
+                                self->resolved(index, failed, results);
+                              }
+                            });
+  } catch (std::exception const& refused) {  // no thread to ask on: later, workers run that are not to end for it
+    trouble_ = os::explain_refusal("cannot resolve host " + names_[index], refused);
+    resolve(index + 1);
+  }
 }
 
 void Lookup::resolved(std::size_t index, ErrorCode const& failed,

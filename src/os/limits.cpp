@@ -20,7 +20,6 @@
 namespace cxxrun::os {
 namespace {
 
-constexpr std::uint64_t kOwnStack = std::uint64_t{512} << 10U;
 constexpr std::size_t kThreadStack = std::size_t{2} << 20U;
 
 std::optional<std::uint64_t> bound(rlim_t value) {
@@ -102,13 +101,24 @@ std::string explain(Error const& error) {
   return reached.limit.empty() ? error.message() : error.message() + ": " + reached.limit + "; " + reached.remedy;
 }
 
-Result<void> check_stack() {
-  auto const most = limit_of(RLIMIT_STACK).soft;
-  return !most || *most >= kOwnStack
-             ? Result<void>()
-             : fail(Errc::io, "the limit is " + std::to_string(*most / 1024) + " KiB of stack (ulimit -s), and " +
-                                  std::to_string(kOwnStack / 1024) +
-                                  " are needed here; `ulimit -s 8192` before cxxrun raises it");
+Result<void> check_memory() {
+  struct Least {
+    __rlimit_resource which;
+    char const* what;
+    char letter;
+    std::uint64_t bytes;
+  };
+  for (auto const& least : {Least{RLIMIT_STACK, "stack", 's', 512U << 10U}, Least{RLIMIT_DATA, "data", 'd', 8U << 20U},
+                            Least{RLIMIT_AS, "address space", 'v', 32U << 20U}}) {
+    auto const most = limit_of(least.which).soft;
+    if (most && *most < least.bytes) {
+      auto const kib = std::to_string(least.bytes >> 10U);
+      return fail(Errc::io, "the limit is " + std::to_string(*most >> 10U) + " KiB of " + least.what + " (ulimit -" +
+                                least.letter + "), and " + kib + " are needed here at least; `ulimit -" + least.letter +
+                                " unlimited` before cxxrun takes it away, where the hard limit allows it");
+    }
+  }
+  return {};
 }
 
 void set_stack_size_of_threads() {

@@ -26,8 +26,8 @@ namespace cxxrun::os {
 /// crash, and of an address space that is limited a few of 8 MiB leave nothing. Call before threads.
 void set_stack_size_of_threads();
 
-/// Errc::io when this process's own stack may not grow to what the programs need.
-Result<void> check_stack();
+/// Errc::io when the limits on this process's memory are below what the programs need to say that something failed.
+Result<void> check_memory();
 
 /// Whether `count` more descriptors can be opened below this process's limit.
 [[nodiscard]] bool descriptors_left(std::uint64_t count);

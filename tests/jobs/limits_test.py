@@ -74,7 +74,7 @@ class Limits(unittest.TestCase):
         self.sweep(resource.RLIMIT_NOFILE, (5, 9, 20, 28, 40, 66, 75, 90), ["ulimit -n"])
 
     def test_address_space(self):
-        self.sweep(resource.RLIMIT_AS, [mib << 20 for mib in (9, 64)], ["ulimit -v"])
+        self.sweep(resource.RLIMIT_AS, [mib << 20 for mib in (12, 30, 32, 64)], ["ulimit -v"])
 
     def test_the_stack(self):
         self.sweep(resource.RLIMIT_STACK, [kib << 10 for kib in (64, 512, 8192)], ["ulimit -s"])
