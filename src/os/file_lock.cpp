@@ -31,7 +31,7 @@ bool take(int file) {
 
 /// Nobody else can have opened it, or will.
 bool is_safe(Folder const& folder, struct stat const& facts) {
-  return S_ISREG(facts.st_mode) && facts.st_nlink == 1 && (facts.st_mode & (S_IRWXG | S_IRWXO)) == 0 &&
+  return S_ISREG(facts.st_mode) && facts.st_nlink <= 1 && (facts.st_mode & (S_IRWXG | S_IRWXO)) == 0 &&
          folder.is_own(facts);
 }
 
