@@ -155,15 +155,15 @@ Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value) {
   std::uint64_t const after = value.decree.after;
   std::string const path = fence_path(place, after);
   auto const base = os::walk(place.dir, false);
+  if (auto const weak = base.folder ? weakness(base) : ""; !weak.empty()) {
+    return trouble(after, place, weak, EPERM);
+  }
   os::Folder const dir = base.folder ? base.folder.make_below(name_of(place), 0700) : os::Folder();
   if (!dir && errno != EPERM) {
     return trouble(after, place, "cannot make " + run_dir(place), errno);
   }
   if (!dir || !is_private(dir)) {
     return trouble(after, place, run_dir(place) + " belongs to another user or may be written by others", EPERM);
-  }
-  if (auto const weak = weakness(base); !weak.empty()) {
-    return trouble(after, place, weak, EPERM);
   }
   std::string const mine = "claim-" + random_hex(32);
   auto file = dir.create(mine);
