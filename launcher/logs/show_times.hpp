@@ -1,7 +1,7 @@
 // ShowTimes: when a line that has begun and not ended is shown. Pure.
 //
-// The first time soon. Then, so that a progress bar does not fill the console, every kBarEvery while it moves, and when
-// it rests.
+// Soon. But a progress bar, or a line to which dots are added, is not to fill the console: it is shown every kBarEvery
+// while it moves, and when it rests.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +19,19 @@ inline constexpr Millis kBarEvery{5000};
 /// A bar that has not moved for kUnfinishedFor is shown again after this.
 inline constexpr Millis kBarAtLeast{2000};
 
+/// What has been shown so often before it ended moves like a bar.
+inline constexpr int kFewPieces = 3;
+
 class ShowTimes {
  public:
   /// `patience`: how long a line may be unfinished.
   explicit ShowTimes(Millis patience) : patience_(patience) {}
 
   /// A line has ended: what comes belongs to the next one.
-  void ended() { first_ = shown_ = std::nullopt; }
+  void ended() {
+    first_ = std::nullopt;
+    pieces_ = 0;
+  }
   void came(TimePoint now) {
     first_ = first_.value_or(now);
     newest_ = now;
@@ -33,20 +39,22 @@ class ShowTimes {
   void shown(TimePoint now) {
     first_ = std::nullopt;
     shown_ = now;
+    ++pieces_;
   }
   /// When to show what has come since it was shown last. `bar`: the line is redrawn.
   [[nodiscard]] TimePoint due(bool bar) const {
     auto const first = first_.value_or(newest_);
-    bool const prompts = patience_ < kUnfinishedFor && !bar;
-    return shown_ && !prompts ? std::min(std::max(*shown_ + kBarAtLeast, newest_ + kUnfinishedFor), *shown_ + kBarEvery)
-                              : first + patience_;
+    bool const moves = (bar && pieces_ > 0) || (pieces_ >= kFewPieces && patience_ >= kUnfinishedFor);
+    return moves ? std::min(std::max(shown_ + kBarAtLeast, newest_ + kUnfinishedFor), shown_ + kBarEvery)
+                 : first + patience_;
   }
 
  private:
   Millis patience_;
   std::optional<TimePoint> first_;  ///< byte that was not shown
   TimePoint newest_;
-  std::optional<TimePoint> shown_;
+  TimePoint shown_;
+  int pieces_ = 0;  ///< of the line that were shown
 };
 
 }  // namespace cxxrun::launcher

@@ -50,6 +50,15 @@ TEST_CASE("show_times: a bar is shown every few seconds, whatever its pace, and 
   CHECK(shows(ShowTimes(kUnfinishedFor), true, 250ms, 3s).second <= kStart + 3750ms);
 }
 
+TEST_CASE("show_times: the first pieces of a line are shown within a second each, and dots at the pace of a bar",
+          "[unit]") {
+  CHECK(shows(ShowTimes(kUnfinishedFor), false, 1s, 3s).first == 3);
+  auto const [count, last] = shows(ShowTimes(kUnfinishedFor), false, 1s, 60s);
+  CHECK(count <= 33);
+  CHECK(last <= kStart + 60s + kBarAtLeast);
+  CHECK(shows(ShowTimes(kPromptFor), false, 1s, 60s).first == 60);
+}
+
 TEST_CASE("show_times: a line that may ask for an answer is shown at once, the next piece of it too, but not a bar",
           "[unit]") {
   ShowTimes times(kPromptFor);
