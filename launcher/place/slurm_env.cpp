@@ -21,6 +21,15 @@ constexpr char const* kRemedy =
 /// Step numbers from here on are Slurm's own, for example that of salloc's shell at sites with interactive steps.
 constexpr std::uint32_t kFirstSpecialStep = 4294967290;
 
+/// Whether a SLURM_STEP_ID is of a batch script or of salloc's shell. 26.05 writes these numbers as negative ones: -5,
+/// -6.
+bool is_special(std::string_view step) {
+  bool const negative = step.starts_with('-');
+  step.remove_prefix(negative ? 1 : 0);
+  bool const is_number = !step.empty() && step.find_first_not_of("0123456789") == std::string_view::npos;
+  return is_number && (negative || !parse_unsigned(step, 0, kFirstSpecialStep - 1));
+}
+
 constexpr std::uint64_t kMaxTasks = 1'000'000;
 
 Error wrong(std::string const& what) {
@@ -228,8 +237,8 @@ std::optional<Error> lost_slurm(Options const& options, Environment const& envir
               "nothing tells of other nodes; pass them on, or give --standalone for a job on this node alone");
 }
 
-Environment without_inherited_step(Environment environment, std::string_view slurmstepd) {
-  if (slurmstepd.find(".batch]") != std::string_view::npos) {
+Environment without_false_step(Environment environment, std::string_view slurmstepd) {
+  if (slurmstepd.find(".batch]") != std::string_view::npos || is_special(value_of(environment, "SLURM_STEP_ID"))) {
     std::erase_if(environment, [](auto const& variable) {
       return variable.first.starts_with("SLURM_STEP_") || variable.first == "SLURM_STEPID";
     });
@@ -239,8 +248,7 @@ Environment without_inherited_step(Environment environment, std::string_view slu
 
 Result<SlurmView> read_slurm(Environment const& environment, Whereabouts const& here) {
   std::string const sign = sign_of_step(environment);
-  if (sign.empty() ||
-      parse_unsigned(value_of(environment, "SLURM_STEP_ID"), kFirstSpecialStep, UINT32_MAX).has_value()) {
+  if (sign.empty() || is_special(value_of(environment, "SLURM_STEP_ID"))) {
     return outside_step(environment, here);
   }
   if (inside_worker(environment)) {

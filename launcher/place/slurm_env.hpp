@@ -39,10 +39,10 @@ struct SlurmView {
   bool operator==(SlurmView const&) const = default;
 };
 
-/// A batch script that a task of a step has submitted inherits what that step was told (sbatch --export=ALL), and is in
-/// no step itself: without it. `slurmstepd` is the title of the one that started this process, as "slurmstepd:
-/// [4.batch]".
-[[nodiscard]] Environment without_inherited_step(Environment environment, std::string_view slurmstepd);
+/// Without SLURM_STEP_* where they tell of no step that this process is a task of. A batch script that a task has
+/// submitted inherits them (sbatch --export=ALL): `slurmstepd` is the title of the one that started this process, as
+/// "slurmstepd: [4.batch]". Since 26.05 batch scripts and salloc's shell have a SLURM_STEP_ID of -5 and -6.
+[[nodiscard]] Environment without_false_step(Environment environment, std::string_view slurmstepd);
 /// What this process knows of itself, and no variable tells.
 struct Whereabouts {
   std::string host;    ///< "": not known

@@ -287,8 +287,8 @@ void look_around(JobTopology& topology) {
 Environment read_own_environment() {
   auto environment = os::read_environment();
   auto const stepd = environment.contains("SLURM_STEP_ID") ? os::find_ancestor("slurmstepd").value_or(0) : 0;
-  return stepd > 0 ? without_inherited_step(environment, os::read_text("/proc/" + std::to_string(stepd) + "/cmdline"))
-                   : environment;
+  return without_false_step(std::move(environment),
+                            stepd > 0 ? os::read_text("/proc/" + std::to_string(stepd) + "/cmdline") : "");
 }
 
 /// Everything that is found out before anything is started. What is worth telling is in `notes`.

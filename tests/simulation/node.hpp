@@ -101,7 +101,7 @@ class Node {
   void perform(agent::StartWorkers const& action);
   void perform(agent::RunCheck const& action);
   void perform(agent::StopWorkers const& action);
-  void perform(agent::KillWorker const& /*action*/) {}  // workers here have no collectives
+  void perform(agent::KillWorker const& /*action*/) {}     // workers here have no collectives
   void perform(agent::HandErrorFile const& /*action*/) {}  // nor files
   void perform(agent::Freeze const& action);
   void perform(agent::Thaw const& action);

@@ -44,6 +44,18 @@ inline std::map<std::string, std::string> recorded_environment(std::string const
   return variables;
 }
 
+/// The names of its sections.
+inline std::vector<std::string> recorded_sections(std::string const& file) {
+  std::istringstream lines(read_data("slurm_env/" + file));
+  std::vector<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('[')) {
+      names.push_back(line.substr(1, line.size() - 2));
+    }
+  }
+  return names;
+}
+
 /// The first cells of the rows of the table in the page NAME of docs/ whose own first cell is `head`.
 inline std::vector<std::string> documented_rows(std::string const& name, std::string const& head) {
   std::vector<std::string> rows;

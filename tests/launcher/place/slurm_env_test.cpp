@@ -1,5 +1,7 @@
 #include "launcher/place/slurm_env.hpp"
 
+#include <filesystem>
+
 #include "launcher/options/options.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
@@ -12,7 +14,7 @@ using cxxrun::launcher::read_slurm;
 using cxxrun::launcher::SlurmStep;
 using cxxrun::launcher::SlurmView;
 using cxxrun::launcher::Whereabouts;
-using cxxrun::launcher::without_inherited_step;
+using cxxrun::launcher::without_false_step;
 using cxxrun::testing::recorded_environment;
 using Names = std::vector<std::string>;
 
@@ -82,19 +84,61 @@ TEST_CASE("slurm_env: a batch script that a task has submitted is not in the ste
   auto environment = recorded_environment("env-plain.txt", "task 1 on node2");
   environment["SLURM_JOB_ID"] = "9";
   for (char const* const title : {"slurmstepd: [9.batch]", "slurmstepd: [9.batch]\n"}) {
-    auto const batch = without_inherited_step(environment, title);
+    auto const batch = without_false_step(environment, title);
     CHECK_FALSE(read_slurm(batch).value().step.has_value());
     CHECK(batch.at("SLURM_JOB_ID") == "9");
     CHECK(batch.at("SLURM_NTASKS") == environment.at("SLURM_NTASKS"));
   }
   for (char const* const title : {"slurmstepd: [9.0]", "slurmstepd: [9.interactive]", "slurmstepd", ""}) {
-    CHECK(without_inherited_step(environment, title) == environment);
+    CHECK(without_false_step(environment, title) == environment);
   }
 }
 
 TEST_CASE("slurm_env: an interactive step of salloc is no task", "[unit]") {
-  CHECK_FALSE(read_slurm(plain_with("SLURM_STEP_ID", "4294967290")).value().step.has_value());
-  CHECK(read_slurm(plain_with("SLURM_STEP_ID", "4294967290")).value().notes.size() == 1);
+  for (char const* const id : {"4294967290", "-5", "-6", "-1", "99999999999999999999"}) {
+    auto const view = read_slurm(plain_with("SLURM_STEP_ID", id));
+    CHECK_FALSE(view.value().step.has_value());
+    CHECK(view.value().notes.size() == 1);
+    auto const outside = without_false_step(plain_with("SLURM_STEP_ID", id), "");
+    CHECK_FALSE(outside.contains("SLURM_STEP_ID"));
+    CHECK_FALSE(outside.contains("SLURM_STEP_NODELIST"));
+    CHECK(outside.contains("SLURM_JOB_ID"));
+  }
+  for (char const* const id : {"0", "4294967289"}) {
+    CHECK(read_slurm(plain_with("SLURM_STEP_ID", id)).value().step.has_value());
+  }
+  for (char const* const id : {"-", "-x", "5x"}) {
+    CHECK(mistake(plain_with("SLURM_STEP_ID", id)).find("SLURM_STEP_ID") != std::string::npos);
+  }
+}
+
+TEST_CASE("slurm_env: what Slurm 24.11 and 26.05 tell tasks and batch scripts is understood", "[unit]") {
+  std::size_t tasks = 0;
+  std::size_t batches = 0;
+  for (char const* const release : {"24.11.5", "26.05.5"}) {
+    for (auto const& file :
+         std::filesystem::directory_iterator(CXXRUN_SOURCE_DIR "/tests/data/slurm_env/" + std::string(release))) {
+      std::string const name = release + std::string("/") + file.path().filename().string();
+      for (auto const& section : cxxrun::testing::recorded_sections(name)) {
+        INFO(name << " [" << section << "]");
+        auto const environment = recorded_environment(name, section);
+        auto const view = read_slurm(environment);
+        if (environment.contains("SLURM_HET_SIZE") && section.starts_with("task")) {
+          CHECK_FALSE(view.has_value());
+          continue;
+        }
+        REQUIRE(view.has_value());
+        REQUIRE(view->step.has_value() == section.starts_with("task"));
+        ++(view->step ? tasks : batches);
+        if (view->step) {
+          CHECK(section.starts_with("task " + std::to_string(view->step->process) + " on " +
+                                    view->step->node_names.at(view->step->node_index)));
+        }
+      }
+    }
+  }
+  CHECK(tasks > 100);
+  CHECK(batches > 15);
 }
 
 TEST_CASE("slurm_env: below a worker of this step nothing is a task, in another step everything is", "[unit]") {
