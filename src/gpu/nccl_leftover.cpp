@@ -32,6 +32,13 @@ All& all() {
   return made;
 }
 
+/// Unlocks it. Those threads have nothing more to do.
+void join_over(std::unique_lock<std::mutex> lock) {
+  auto over = std::exchange(all().over, {});
+  lock.unlock();
+  std::for_each(over.begin(), over.end(), [](auto& thread) { thread.join(); });
+}
+
 }  // namespace
 
 Leftover::Owner Leftover::begin(cxxrun_cuda_api const& api, cxxrun_cuda_comm* comm, How how) {
@@ -64,7 +71,7 @@ void Leftover::Leave::operator()(Leftover* left) const noexcept {
   std::unique_lock lock(all().mutex);
   left->alone_ = !left->over_;
   bool const over = left->over_;
-  lock.unlock();
+  join_over(std::move(lock));
   if (over) {
     delete left;
   }
@@ -78,15 +85,15 @@ Leftover::~Leftover() {
 
 bool Leftover::await(Millis patience) const {
   std::unique_lock lock(all().mutex);
-  return all().changed.wait_for(lock, patience, [this] { return over_; });
+  bool const over = all().changed.wait_for(lock, patience, [this] { return over_; });
+  join_over(std::move(lock));
+  return over;
 }
 
 bool Leftover::await_others(std::size_t most, Millis patience) {
   std::unique_lock lock(all().mutex);
   bool const so_few = all().changed.wait_for(lock, patience, [most] { return all().left.size() <= most; });
-  auto over = std::exchange(all().over, {});
-  lock.unlock();
-  std::for_each(over.begin(), over.end(), [](auto& thread) { thread.join(); });
+  join_over(std::move(lock));
   return so_few;
 }
 
