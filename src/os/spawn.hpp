@@ -13,8 +13,9 @@
 
 namespace cxxrun::os {
 
-/// What to start. The child leads its own session, dies with the thread that called spawn (PDEATHSIG), has the
-/// default signal mask and dispositions, and holds no descriptor but 0, 1, 2 and those of `keep`.
+/// What to start. The child leads its own session, dies with the thread that called spawn (PDEATHSIG), is killed before
+/// the caller where memory runs out (oom_score_adj), has the default signal mask and dispositions, and holds no
+/// descriptor but 0, 1, 2 and those of `keep`.
 struct SpawnRequest {
   std::string path;                      ///< file to execute, as found by find_program
   std::vector<std::string> argv;         ///< at least one

@@ -1,5 +1,6 @@
 #include "src/os/spawn.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <sstream>
@@ -8,6 +9,7 @@
 
 #include "src/core/exit_status.hpp"
 #include "src/os/children.hpp"
+#include "src/os/process_info.hpp"
 #include "src/os/signals.hpp"
 #include "src/os/system.hpp"
 #include "tests/support/catch.hpp"
@@ -84,6 +86,15 @@ TEST_CASE("spawn: a worker holds descriptors 0, 1 and 2 and no other", "[process
   auto const text = output_of(probe({"facts"}));
   CHECK(has_line(text, "fds 0 1 2 "));
   CHECK(has_line(text, "stdin /dev/null"));
+}
+
+TEST_CASE("spawn: where memory runs out a worker is killed before the launcher", "[process]") {
+  auto const own = os::read_text("/proc/self/oom_score_adj");
+  os::SpawnRequest request = probe({});
+  request.path = "/bin/cat";
+  request.argv = {"cat", "/proc/self/oom_score_adj"};
+  CHECK(output_of(request) == std::to_string(std::min(1000, std::stoi(own) + 100)) + "\n");
+  CHECK(os::read_text("/proc/self/oom_score_adj") == own);
 }
 
 TEST_CASE("spawn: mask and dispositions are the defaults whatever the launcher's are", "[process]") {
@@ -196,4 +207,6 @@ TEST_CASE("spawn: a child runs on the CPUs it is given, and one that cannot is a
   CHECK(started.stage == os::SpawnStage::cpus);
   CHECK(os::explain_failed_start("p", started.stage, started.error) ==
         "cannot start 'p': cannot bind it to its CPUs: Invalid argument; --cpu-bind none leaves them alone");
+  CHECK(os::explain_failed_start("p", os::SpawnStage::descriptors, EPERM) ==
+        "cannot start 'p': cannot open /dev/null for it: Operation not permitted");
 }
