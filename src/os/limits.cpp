@@ -93,7 +93,8 @@ std::string explain_refusal(std::string const& what, int error) {
 
 std::string explain_refusal(std::string const& what, std::exception const& error) {
   int const number = error_in(error);
-  return number != 0 ? explain_refusal(what, number) : what + ": " + error.what() + "; see the limits with: ulimit -a";
+  bool const limited = number != 0 && !reached_limit(number, read_limits()).limit.empty();
+  return limited ? explain_refusal(what, number) : what + ": " + error.what() + "; see the limits with: ulimit -a";
 }
 
 std::string explain(Error const& error) {
