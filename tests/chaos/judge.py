@@ -174,7 +174,7 @@ def _named(evidence, fault, pattern):
 def nobody_is_lost_falsely(evidence, _=None):
     """Who is named lost had something done to him, or whoever says so had: one that is cut off, or whose connections
     are reset, loses all others. A member that calls both the coordinator whose connections are reset, and who takes
-    over from it, may leave the second for a moment."""
+    over from it, may leave the second for a moment, and come back to the next one where that one steps down."""
     for event in evidence.events:
         found = [event.get("host")] if event.kind == "node_lost" else []
         if event.kind == "ended" and "node lost" in event.get("why", ""):
@@ -183,14 +183,14 @@ def nobody_is_lost_falsely(evidence, _=None):
             if not any(fault.host == host and _may_lose(fault, event.at) or
                        fault.host == event.by and _is_without_network(fault, event.at) or
                        fault.kind == "reset" and fault.coordinated and _is_without_network(fault, event.at) and
-                       _comes_back(evidence, event) for fault in evidence.faults):
+                       _comes_back(evidence, host, event.at) for fault in evidence.faults):
                 yield (f"the record of {event.by} has {host} as lost, to which nothing had been done ({event.kind}: "
                        f"{event.get('how') or event.get('why')})")
 
 
-def _comes_back(evidence, lost):
-    return any(event.kind == "node_joined" and event.get("host") == lost.get("host") and event.by == lost.by and
-               lost.at <= event.at <= lost.at + 1 for event in evidence.events)
+def _comes_back(evidence, host, lost_at):
+    return any(event.kind == "node_joined" and event.get("host") == host and lost_at <= event.at <= lost_at + 1
+               for event in evidence.events)
 
 
 def _may_lose(fault, at):

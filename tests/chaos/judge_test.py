@@ -185,7 +185,8 @@ class Rules(unittest.TestCase):
     def test_who_leaves_a_successor_for_a_moment_when_the_coordinator_is_reset(self):
         lost = event(17.0, "node_lost", host="n0003", how="end of file")
         lost, back = (dataclasses.replace(each, by="n0002") for each in (lost, event(17.1, "node_joined", host="n0003")))
-        for kind, after, lines in (("reset", [back], 0), ("reset", [], 1), ("frozen-long", [back], 1)):
+        next_one = dataclasses.replace(back, by="n0004")
+        for kind, after, lines in (("reset", [back], 0), ("reset", [next_one], 0), ("reset", [], 1), ("frozen-long", [back], 1)):
             fault = Fault(3, kind, "", "n0001", 16.2, 3, True, until=18.2)
             evidence = dataclasses.replace(right(), faults=[*right().faults, fault],
                                            events=[*right().events, lost, *after])
