@@ -65,6 +65,7 @@ void enter(State& state, AgentId agent, NodeInfo const& node) {
   }
   entry->second = node;
   state.election.followers.erase(agent);
+  state.election.turned_away.erase(node_key(node));
   state.roster.gone.erase(node_key(node));
   state.roster.gone.erase(node.host);
   if (node.node_index) {

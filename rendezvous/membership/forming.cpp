@@ -94,11 +94,22 @@ bool others_may_decide(State const& state) {
   return majority(decided, others) != Majority::no;
 }
 
+bool may_be_cut_off(Turn const& turn) {
+  State const& state = turn.state;
+  return rivalled(state, turn.policy) && !state.proposer.taking_over() && others_may_decide(state);
+}
+
+/// Some of them live: they have called, and were turned away before the connections of the rest ended, too. None calls
+/// again where they have found another coordinator meanwhile.
+bool others_go_on(Turn const& turn) {
+  return may_be_cut_off(turn) && !turn.state.election.turned_away.empty();
+}
+
 /// Too few are left for the job to go on here. Before that is the verdict, members that go on elsewhere get the time to
 /// say so: one that calls makes this coordinator step down.
 bool waits_for_rival(Turn& turn) {
   State& state = turn.state;
-  if (!rivalled(state, turn.policy) || state.proposer.taking_over() || !others_may_decide(state)) {
+  if (!may_be_cut_off(turn)) {
     return false;
   }
   if (!state.timers.rival) {
@@ -202,6 +213,9 @@ Next consider_forming(Turn& turn) {
     hopeless = " left and the size is fixed";
   } else if (here < min && !state.roster.unfit.empty() && !turn.policy.expected_nodes && (fixed || here == 0)) {
     hopeless = " left";  // nobody is known who could come
+  }
+  if (!hopeless.empty() && others_go_on(turn)) {
+    return next::Deposed{"members that have lost this coordinator are enough to go on without it"};
   }
   if (!hopeless.empty()) {
     return waits_for_rival(turn) ? Next{stay} : give_up(turn, of_nodes(here, min) + hopeless);

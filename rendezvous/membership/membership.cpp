@@ -127,6 +127,7 @@ void hear_stranger(Turn& turn, AgentId agent, FollowerInfo const& follower_info)
   bool const is_member = follower_info.rank || ready_rank(follower_info, state.proposer.decided);
   if (is_member || follower_info.prepared > state.proposer.decided.number) {
     turn.say(Level::warn, follower_info.node.host + " has lost us: it may join again", "dropped");
+    turn.state.election.turned_away.insert(node_key(follower_info.node));
     refuse(turn, agent, name_of(state.number) + " goes on here without you");
   } else if (auto const refused = objection(state, follower_info.node, turn.policy)) {
     refuse(turn, agent, refused->why);  // joins as anybody does, and is told what to do

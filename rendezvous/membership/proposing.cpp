@@ -39,6 +39,7 @@ Next follow(Turn& turn, Outcome outcome) {
 void note_decided(State& state) {
   Election& election = state.election;
   auto own = std::exchange(election.proposed_successors, {});
+  election.turned_away.clear();
   election.successors = state.proposer.adopted() ? std::vector<Successor>{} : std::move(own);
   election.voters.clear();
   conclude(state.proposer);

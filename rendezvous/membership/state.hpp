@@ -89,6 +89,9 @@ struct Election {
   /// Seats whose agents are proven dead, by a death notice or by FIN and a refused port; and from when on nothing that
   /// they started can run.
   std::map<Held, TimePoint> dead;
+  /// Node keys of members of the last decree that have called, because they had lost this coordinator, and have not
+  /// come back since.
+  std::set<std::string> turned_away;
   std::set<std::uint32_t> missing;            ///< taking over: members of the last decree that have not called
   std::optional<TimePoint> seats_kept_until;  ///< campaigning: for members that may only be late to notice the loss
   std::optional<TimePoint> last_contact;  ///< taking over: latest contact that a voter has had with the old coordinator
