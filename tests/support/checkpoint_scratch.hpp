@@ -9,6 +9,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 #include "cxxrun/checkpoint.hpp"
@@ -62,6 +63,12 @@ inline std::set<std::string> files_in(std::string const& path) {
     names.insert(entry.path().filename());
   }
   return names;
+}
+
+/// Of a file or a link, 0 of what is not there.
+inline mode_t mode_of(std::string const& path) {
+  struct stat facts {};
+  return ::lstat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777U : 0;
 }
 
 inline void write_file(std::string const& path, std::string const& bytes) {

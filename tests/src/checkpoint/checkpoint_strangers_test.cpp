@@ -29,9 +29,14 @@ bool is_root() {
   return geteuid() == 0;
 }
 
-mode_t mode_of(std::string const& path) {
-  struct stat facts {};
-  return stat(path.c_str(), &facts) == 0 ? facts.st_mode & 0777U : 0;
+/// A directory of the victim's in a place that others can reach.
+std::string make_victims(Scratch const& scratch, mode_t mode) {
+  std::string const path = scratch.at("ckpt");
+  fs::create_directory(path);
+  chmod(scratch.path.c_str(), 0755);
+  REQUIRE(chown(path.c_str(), kVictim, kVictim) == 0);
+  chmod(path.c_str(), mode);
+  return path;
 }
 
 /// What happens to a user who makes a checkpoint in this directory.
@@ -108,17 +113,14 @@ TEST_CASE("checkpoint: a lock that a stranger has holds nobody up", "[process]")
     return;
   }
   Scratch const scratch;
-  fs::create_directory(scratch.at("ckpt"));
-  chmod(scratch.path.c_str(), 0755);
-  REQUIRE(chown(scratch.at("ckpt").c_str(), kVictim, kVictim) == 0);
-  chmod(scratch.at("ckpt").c_str(), 01777);
+  auto const ckpt = make_victims(scratch, 01777), lock = ckpt + "/lock";
   uid_t const owner = GENERATE(kVictim, kAttacker);  // left by an earlier release, or planted
-  write_file(scratch.at("ckpt/lock"), "pid 1 on node1");
-  chmod(scratch.at("ckpt/lock").c_str(), 0644);
-  REQUIRE(chown(scratch.at("ckpt/lock").c_str(), owner, owner) == 0);
-  int const held = open(scratch.at("ckpt/lock").c_str(), O_RDONLY | O_CLOEXEC);
+  write_file(lock, "pid 1 on node1");
+  chmod(lock.c_str(), 0644);
+  REQUIRE(chown(lock.c_str(), owner, owner) == 0);
+  int const held = open(lock.c_str(), O_RDONLY | O_CLOEXEC);
   REQUIRE(flock(held, LOCK_SH) == 0);
-  CHECK(opened_by(kVictim, scratch.at("ckpt")) == "");
+  CHECK(opened_by(kVictim, ckpt) == "");
   close(held);
 }
 
@@ -175,23 +177,20 @@ TEST_CASE("checkpoint: a stranger's claim and links to checkpoints are not belie
     return;
   }
   Scratch const scratch;
-  fs::create_directory(scratch.at("ckpt"));
-  chmod(scratch.path.c_str(), 0755);
-  REQUIRE(chown(scratch.at("ckpt").c_str(), kVictim, kVictim) == 0);
-  chmod(scratch.at("ckpt").c_str(), 02777);
-  write_file(scratch.at("ckpt/generation"), "generation 99 of run \n");
-  REQUIRE(chown(scratch.at("ckpt/generation").c_str(), kAttacker, kAttacker) == 0);
+  auto const ckpt = make_victims(scratch, 02777), claim = ckpt + "/generation";
+  write_file(claim, "generation 99 of run \n");
+  REQUIRE(chown(claim.c_str(), kAttacker, kAttacker) == 0);
   auto const ends = run_ranks(1, [&](int) -> std::string {
     if (seteuid(kVictim) != 0) {
       return "seteuid failed";
     }
-    Checkpoint other({.directory = scratch.at("ckpt/other"), .model = "m"}, 1);
+    Checkpoint other({.directory = ckpt + "/other", .model = "m"}, 1);
     save(other, 9);
-    Checkpoint checkpoint({.directory = scratch.at("ckpt"), .model = "m"}, 1);
+    Checkpoint checkpoint({.directory = ckpt, .model = "m"}, 1);
     save(checkpoint, 1);
-    fs::create_symlink("other/" + step_file(9), scratch.at("ckpt/" + step_file(9)));
+    fs::create_symlink("other/" + step_file(9), ckpt + "/" + step_file(9));
     auto const loaded = checkpoint.latest();
     return std::to_string(loaded->step) + (loaded->skipped.empty() ? "" : loaded->skipped[0]);
   });
-  CHECK(contains(ends[0].said, "1" + scratch.at("ckpt/" + step_file(9)) + ": is a link or no file"));
+  CHECK(contains(ends[0].said, "1" + ckpt + "/" + step_file(9) + ": is a link or no file"));
 }

@@ -17,18 +17,10 @@
 
 using namespace cxxrun::os;  // NOLINT(google-build-using-namespace)
 using cxxrun::test::contains;
+using cxxrun::test::mode_of;
 using cxxrun::test::Scratch;
 using cxxrun::test::write_file;
 namespace fs = std::filesystem;
-
-namespace {
-
-mode_t mode_of(std::string const& path) {
-  struct stat facts {};
-  return ::stat(path.c_str(), &facts) == 0 ? facts.st_mode & 0777U : 0;
-}
-
-}  // namespace
 
 TEST_CASE("file lock: one has it, the others know who, and whoever lets go is not named", "[process]") {
   Scratch const scratch;

@@ -13,17 +13,13 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cxxrun::os;  // NOLINT(google-build-using-namespace)
+using cxxrun::test::mode_of;
 using cxxrun::test::Scratch;
 using cxxrun::test::write_file;
 using cxxrun::testing::read_file;
 namespace fs = std::filesystem;
 
 namespace {
-
-mode_t mode_of(std::string const& path) {
-  struct stat facts {};
-  return ::lstat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777U : 0;
-}
 
 /// `act` of another user than root, in a process of its own; "" = all is well.
 template <class Act>
