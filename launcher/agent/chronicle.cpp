@@ -54,7 +54,8 @@ struct Chronicle::Queue {
 
   /// Until it is closed and empty, or the file cannot be written: said once.
   void write() {
-    auto const opened = std::make_shared<os::Folder const>(log_folder(std::filesystem::path(path).parent_path()));
+    auto const opened =
+        std::make_shared<os::Folder const>(os::Folder::of_ours(std::filesystem::path(path).parent_path()));
     {
       std::scoped_lock const lock(mutex);
       folder = opened;

@@ -145,7 +145,7 @@ Result<void> make_worker_dirs(std::string const& root, std::uint64_t generation,
     return {};
   }
   auto const attempt = attempt_dir(root, generation);
-  os::Folder const folder = log_folder(root);
+  os::Folder const folder = os::Folder::of_ours(root);
   os::Folder const dir = folder ? folder.make_below(attempt.substr(root.size() + 1)) : os::Folder();
   if (!dir) {
     return cannot_make(attempt, errno);

@@ -10,8 +10,6 @@
 
 namespace cxxrun::launcher {
 
-/// The directory that an agent has made for its logs, and no other user; none and errno.
-[[nodiscard]] os::Folder log_folder(std::string const& dir);
 /// Opens for appending, creating with mode 0644; CLOEXEC, blocking. The directory must exist. Neither it nor the file
 /// is reached through a link or a directory of another user's below --log-dir, where others may be able to write.
 [[nodiscard]] Result<os::UniqueFd> open_log_file(std::string const& path);

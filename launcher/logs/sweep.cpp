@@ -71,7 +71,7 @@ bool sweep(std::string const& base, os::Folder const& there, std::string const& 
 os::UniqueFd claim_temporary(std::string const& dir) {
   auto const boot = boot_id();
   std::string const made = std::string(kOwnerFile) + ".new";  // it is locked before anybody can find it
-  auto const there = os::Folder::above(dir).below(os::name_in(dir));
+  auto const there = os::Folder::of_ours(dir);
   if (boot.empty() || !there) {
     return {};
   }

@@ -25,14 +25,6 @@ constexpr unsigned kFewTemporaries = 16;
 constexpr unsigned kMostTemporaries = 1000;
 constexpr std::size_t kMostClaimBytes = 4096;
 
-std::string parent_of(std::string path) {
-  while (path.size() > 1 && path.back() == '/') {
-    path.pop_back();
-  }
-  auto const slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
 // Others may have made it beforehand, and have filled it.
 void refuse_strange(std::string const& title, os::Walked const& walked) {
   auto const* const step = os::first_strange(walked.steps, ::geteuid());
@@ -62,7 +54,7 @@ Directory::Directory(std::string path) : path_(std::move(path)) {
   refuse_strange(title(), walked);
   if (walked.folder) {
     folder_ = std::move(walked.folder);
-    if (auto const parent = walked.made ? os::Folder::open(parent_of(path_)) : os::Folder()) {
+    if (auto const parent = walked.made ? os::Folder::open(os::parent_of(path_)) : os::Folder()) {
       (void)force_to_disk(parent.get());
     }
     return;
@@ -72,7 +64,8 @@ Directory::Directory(std::string path) : path_(std::move(path)) {
   }
   if (why == ENOENT) {
     throw Failure(fail(Errc::not_found,
-                       title() + ": \"" + parent_of(path_) + "\" does not exist: make it, or correct the path", why));
+                       title() + ": \"" + os::parent_of(path_) + "\" does not exist: make it, or correct the path",
+                       why));
   }
   throw disk_failure(title(), why);
 }

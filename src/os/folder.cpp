@@ -62,14 +62,6 @@ UniqueFd if_plain(UniqueFd file, bool devices, struct stat* facts) {
   return plain || (devices && S_ISCHR(facts->st_mode)) ? std::move(file) : with_errno(ELOOP);
 }
 
-std::string parent_of(std::string path) {
-  while (path.size() > 1 && path.back() == '/') {
-    path.pop_back();
-  }
-  auto const slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
 bool overwrite(UniqueFd const& file, std::string_view text) {
   return file && (::ftruncate(file.get(), 0) == 0 || errno == EINVAL) && write_all(file.get(), text);
 }
@@ -149,6 +141,14 @@ bool is_root(uid_t owner) {
   return *unmapped == owner;
 }
 
+std::string parent_of(std::string path) {
+  while (path.size() > 1 && path.back() == '/') {
+    path.pop_back();
+  }
+  auto const slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
 bool others_may_write(struct stat const& directory) {
   return (directory.st_mode & S_IWOTH) != 0 || ((directory.st_mode & S_IWGRP) != 0 && !is_own_group(directory.st_gid));
 }
@@ -159,6 +159,10 @@ Folder Folder::open(std::string const& path) {
 
 Folder Folder::above(std::string const& path) {
   return Folder(UniqueFd(::open(parent_of(path).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)));
+}
+
+Folder Folder::of_ours(std::string const& path) {
+  return above(path).below(name_in(path));
 }
 
 Folder Folder::below(std::string const& name) const {

@@ -34,6 +34,8 @@ namespace cxxrun::os {
 inline constexpr mode_t kForAll = 0666;  ///< less the umask
 inline constexpr mode_t kForUs = 0600;
 
+/// The directory in which the file or directory `path` is: "." of a name alone.
+[[nodiscard]] std::string parent_of(std::string path);
 /// The last name of a path that has one.
 [[nodiscard]] inline std::string name_in(std::string const& path) {
   return path.substr(path.find_last_of('/') + 1);
@@ -49,6 +51,8 @@ class Folder {
   [[nodiscard]] static Folder open(std::string const& path);
   /// The one in which the file or directory `path` is.
   [[nodiscard]] static Folder above(std::string const& path);
+  /// above(path).below(its last name)
+  [[nodiscard]] static Folder of_ours(std::string const& path);
 
   /// A directory of this user's or root's, and no link to one.
   [[nodiscard]] Folder below(std::string const& name) const;
