@@ -146,8 +146,7 @@ std::string python_advice(DeathFacts const& facts) {
   }
   if (rendezvous::is_unanswered(trim(printable_lines(why))) && !facts.has_stdin) {
     return "`--stdin rank0` gives cxxrun's standard input to rank 0, for input() and breakpoint() there; other ranks "
-           "have "
-           "none";
+           "have none";
   }
   bool const lacks = why.find("ModuleNotFoundError") != why.npos;
   return lacks ? "install it, or start the Python that has it: `cxxrun --dry-run` names the one that runs" : "";

@@ -104,7 +104,7 @@ Explanation explain_limits(std::string_view said, Limits const& limits) {
   if (limits.address_space.soft && has_one_of(said, {"MemoryError", "std::bad_alloc", "Cannot allocate memory"})) {
     return {"memory could not be had: the limit is " + bytes_text(*limits.address_space.soft) +
                 " of address space (ulimit -v)",
-            "`ulimit -v unlimited` before cxxrun takes it away, where the hard limit allows it", true};
+            lifting('v'), true};
   }
   return {};
 }

@@ -51,13 +51,11 @@ std::optional<ReachedLimit> of_memory(Limits const& limits) {
   auto const& space = limits.address_space.soft;
   if (space && *space < limits.mapped + kThreadBytes) {
     return ReachedLimit{"the limit is " + amount(*space) + " of address space (ulimit -v)",
-                        "`ulimit -v unlimited` before cxxrun takes it away, where the hard limit allows it; a limit on "
-                        "memory is --mem of Slurm"};
+                        lifting('v') + "; a limit on memory is --mem of Slurm"};
   }
   auto const& data = limits.data.soft;
   if (data && *data < kThreadBytes) {
-    return ReachedLimit{"the limit is " + amount(*data) + " of data (ulimit -d)",
-                        "`ulimit -d unlimited` before cxxrun takes it away, where the hard limit allows it"};
+    return ReachedLimit{"the limit is " + amount(*data) + " of data (ulimit -d)", lifting('d')};
   }
   return std::nullopt;
 }
@@ -89,8 +87,7 @@ ReachedLimit of_file_size(Limits const& limits) {
   if (!limits.file_size.soft) {
     return {};
   }
-  return {"the limit is " + amount(*limits.file_size.soft) + " per file (ulimit -f)",
-          "`ulimit -f unlimited` before cxxrun takes it away, where the hard limit allows it"};
+  return {"the limit is " + amount(*limits.file_size.soft) + " per file (ulimit -f)", lifting('f')};
 }
 
 /// Where to look when none of this process's limits explains it.
@@ -120,6 +117,10 @@ std::string explain_refusal(std::string const& what, int error, Limits const& li
   std::string const line = what + ": " + std::strerror(error);  // NOLINT(concurrency-mt-unsafe)
   return reached.limit.empty() ? line + "; " + where_to_look(error)
                                : line + ": " + reached.limit + "; " + reached.remedy;
+}
+
+std::string lifting(char letter) {
+  return std::string("`ulimit -") + letter + " unlimited` before cxxrun takes it away, where the hard limit allows it";
 }
 
 std::string room_for(std::string const& path, int error) {

@@ -50,6 +50,9 @@ struct ReachedLimit {
 /// One line: "WHAT: ERRNO'S TEXT: LIMIT; REMEDY". Without a limit that explains it, where to look. Total.
 [[nodiscard]] std::string explain_refusal(std::string const& what, int error, Limits const& limits);
 
+/// What helps against a limit that nobody needs, the one that `ulimit -LETTER` shows.
+[[nodiscard]] std::string lifting(char letter);
+
 /// What helps when a file below `path` cannot be written: a full disk, a quota, the limit on the size of files; "" for
 /// other reasons. Total.
 [[nodiscard]] std::string room_for(std::string const& path, int error);

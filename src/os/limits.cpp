@@ -115,8 +115,7 @@ Result<void> check_memory() {
     if (most && *most < least.bytes) {
       auto const kib = std::to_string(least.bytes >> 10U);
       return fail(Errc::io, "the limit is " + std::to_string(*most >> 10U) + " KiB of " + least.what + " (ulimit -" +
-                                least.letter + "), and " + kib + " are needed here at least; `ulimit -" + least.letter +
-                                " unlimited` before cxxrun takes it away, where the hard limit allows it");
+                                least.letter + "), and " + kib + " are needed here at least; " + lifting(least.letter));
     }
   }
   return {};
