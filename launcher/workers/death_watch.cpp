@@ -52,6 +52,7 @@ void DeathWatch::read() {
     return;
   }
   memory_ = since(before_, group_.read());
+  limits_ = os::worker_limits();
   if (auto found = explain_xids(log_.read_new()); gpu_.cause.empty()) {
     gpu_ = std::move(found);
   }
@@ -80,7 +81,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
   facts.said = said(exit);
   facts.paths = paths_;
   facts.core_pattern = exit.status.core_dumped ? os::read_text("/proc/sys/kernel/core_pattern") : "";
-  facts.limit = explain_limits(facts.said, os::worker_limits());
+  facts.limit = explain_limits(facts.said, limits_);
   facts.gpu = gpu_;
   auto explanation = launcher::explain(facts);
   exit.cause = std::move(explanation.cause);

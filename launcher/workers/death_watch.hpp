@@ -10,6 +10,7 @@
 
 #include "launcher/causes/death.hpp"
 #include "rendezvous/values/worker_exit.hpp"
+#include "src/core/limits.hpp"
 #include "src/os/kernel_log.hpp"
 #include "src/os/memory_group.hpp"
 #include "src/os/path_probe.hpp"
@@ -35,7 +36,7 @@ class DeathWatch {
   /// What the out-of-memory killer has done in a step of Slurm's, once: the step has failed for Slurm, whatever becomes
   /// of the job. "" as a rule.
   [[nodiscard]] std::string taint();
-  /// Counters are read once for the deaths seen together: before the next of them.
+  /// Counters and limits are read once for the deaths seen together: before the next of them.
   void look_again() { read_ = false; }
 
   /// Fills in the cause and the advice of `which`, one of `all` that have ended in this generation. Of a success, and
@@ -56,6 +57,7 @@ class DeathWatch {
   std::function<std::uint32_t()> kills_;
   std::uint32_t kills_before_ = 0;
   MemoryFacts memory_;
+  Limits limits_;
   Explanation gpu_;
   std::vector<PathFacts> paths_;
   bool read_ = false;
