@@ -102,7 +102,7 @@ bool may_be_cut_off(Turn const& turn) {
 /// Some of them live: they have called, and were turned away before the connections of the rest ended, too. None calls
 /// again where they have found another coordinator meanwhile.
 bool others_go_on(Turn const& turn) {
-  return may_be_cut_off(turn) && !turn.state.election.turned_away.empty();
+  return !turn.state.election.turned_away.empty() && may_be_cut_off(turn);
 }
 
 /// Too few are left for the job to go on here. Before that is the verdict, members that go on elsewhere get the time to
@@ -214,10 +214,10 @@ Next consider_forming(Turn& turn) {
   } else if (here < min && !state.roster.unfit.empty() && !turn.policy.expected_nodes && (fixed || here == 0)) {
     hopeless = " left";  // nobody is known who could come
   }
-  if (!hopeless.empty() && others_go_on(turn)) {
-    return next::Deposed{"members that have lost this coordinator are enough to go on without it"};
-  }
   if (!hopeless.empty()) {
+    if (others_go_on(turn)) {
+      return next::Deposed{"members that have lost this coordinator are enough to go on without it"};
+    }
     return waits_for_rival(turn) ? Next{stay} : give_up(turn, of_nodes(here, min) + hopeless);
   }
   state.timers.rival.reset();
