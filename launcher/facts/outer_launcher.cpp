@@ -11,7 +11,8 @@ std::string job_step(Environment const& environment) {
 
 bool inside_worker(Environment const& environment) {
   auto const here = job_step(environment);  // "" also with --slurm-env clear
-  return !value_of(environment, variables::kRunId).empty() && (here.empty() || here == value_of(environment, kJobStep));
+  return !value_of(environment, variables::kRunId).empty() &&
+         (here.empty() || here == value_of(environment, variables::kJobStep));
 }
 
 Environment without_outer_options(Environment environment) {

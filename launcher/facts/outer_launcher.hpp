@@ -11,10 +11,8 @@
 
 namespace cxxrun::launcher {
 
-/// What the outer cxxrun leaves: job_step() of its own environment.
-inline constexpr char const* kJobStep = "CXXRUN_JOB_STEP";
-
-/// "<job>.<step>"; "<job>" in a batch script or salloc's shell; "" outside Slurm.
+/// What the outer cxxrun leaves in variables::kJobStep, of its own environment: "<job>.<step>"; "<job>" in a batch
+/// script or salloc's shell; "" outside Slurm.
 [[nodiscard]] std::string job_step(Environment const& environment);
 
 /// A task of Slurm's is then the outer cxxrun, and this is not one.

@@ -100,7 +100,7 @@ void set_or_erase(Environment& environment, std::string const& name, std::string
 
 void set_shared(Environment& environment, rendezvous::Generation const& generation, Options const& options,
                 NodeFacts const& facts) {
-  set_or_erase(environment, kJobStep, job_step(environment));
+  set_or_erase(environment, variables::kJobStep, job_step(environment));
   environment["WORLD_SIZE"] = std::to_string(generation.world_size);
   environment["LOCAL_WORLD_SIZE"] = std::to_string(generation.local_size);
   environment["GROUP_RANK"] = std::to_string(generation.group_rank);
@@ -289,7 +289,7 @@ WorkerSpec plan_check(rendezvous::Generation const& generation, Options const& o
   environment[variables::kGeneration] = std::to_string(generation.number);
   environment[variables::kHost] = facts.host;
   environment[variables::kRunId] = facts.run_id;
-  set_or_erase(environment, kJobStep, job_step(inherited));
+  set_or_erase(environment, variables::kJobStep, job_step(inherited));
   environment["LOCAL_WORLD_SIZE"] = std::to_string(generation.local_size);
   WorkerSpec check;
   check.argv = {"/bin/sh", "-c", options.health_check};

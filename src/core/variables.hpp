@@ -12,5 +12,6 @@ inline constexpr char const* kSegment = "CXXRUN_SEGMENT";
 inline constexpr char const* kAgent = "CXXRUN_AGENT";
 inline constexpr char const* kHangTimeout = "CXXRUN_HANG_TIMEOUT";
 inline constexpr char const* kProver = "CXXRUN_PROVER";
+inline constexpr char const* kJobStep = "CXXRUN_JOB_STEP";
 
 }  // namespace cxxrun::variables

@@ -1,5 +1,6 @@
 #include "launcher/facts/outer_launcher.hpp"
 
+#include "src/core/variables.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
@@ -8,7 +9,8 @@ namespace {
 
 Environment worker_of(std::string const& left, std::string const& job, std::string const& step) {
   Environment environment{{"CXXRUN_RUN_ID", "mine"}};
-  for (auto const& [name, value] : Environment{{kJobStep, left}, {"SLURM_JOB_ID", job}, {"SLURM_STEP_ID", step}}) {
+  for (auto const& [name, value] :
+       Environment{{cxxrun::variables::kJobStep, left}, {"SLURM_JOB_ID", job}, {"SLURM_STEP_ID", step}}) {
     if (!value.empty()) {
       environment[name] = value;
     }
