@@ -1,7 +1,6 @@
 #include "launcher/agent/refusing.hpp"
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -31,7 +30,7 @@ namespace {
 constexpr Millis kMoment{10'000};
 constexpr Millis kPause{20};
 
-bool starts_with_any(std::string const& word, std::initializer_list<char const*> names) {
+bool is_option_of(std::string const& word, std::initializer_list<char const*> names) {
   auto const name = replace_all(word.substr(0, word.find('=')), "_", "-");
   return std::any_of(names.begin(), names.end(), [&name](char const* each) { return name == each; });
 }
@@ -40,7 +39,7 @@ bool starts_with_any(std::string const& word, std::initializer_list<char const*>
 Options meeting_options(std::vector<std::string> const& arguments) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (starts_with_any(arguments[i], {"--rdzv-endpoint", "--master-addr", "--auth"})) {
+    if (is_option_of(arguments[i], {"--rdzv-endpoint", "--master-addr", "--auth"})) {
       words.push_back(arguments[i]);
       if (arguments[i].find('=') == std::string::npos && i + 1 < arguments.size()) {
         words.push_back(arguments[i + 1]);
@@ -113,7 +112,7 @@ void call(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> cons
 std::optional<AgentConfig> who_refuses(std::vector<std::string> const& arguments, Environment const& environment,
                                        Whereabouts const& here, GivenSecret const& secret) {
   bool const alone = std::any_of(arguments.begin(), arguments.end(), [](std::string const& word) {
-    return starts_with_any(word, {"--dry-run", "--doctor", "--init", "--standalone", "--join", "--print-completion"});
+    return is_option_of(word, {"--dry-run", "--doctor", "--init", "--standalone", "--join", "--print-completion"});
   });
   if (alone) {
     return std::nullopt;

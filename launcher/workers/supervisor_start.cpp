@@ -93,15 +93,16 @@ struct Start {
 
 /// The descriptor of cxxrun's standard input for the worker that is to have it; -1: it reads the null device.
 int input_for(WorkerSpec const& spec) {
-  if (spec.inherit_stdin &&
-      os::input_is_in_background()) {  // the worker, in a session of its own, would get no SIGTTIN
-    log(Level::warn,
-        "--stdin rank0: cxxrun is in the background of its terminal, what is typed there is not for rank 0; start it "
-        "in "
-        "the foreground");
+  if (!spec.inherit_stdin) {
     return -1;
   }
-  return spec.inherit_stdin ? STDIN_FILENO : -1;
+  if (os::input_is_in_background()) {  // the worker, in a session of its own, would get no SIGTTIN
+    log(Level::warn,
+        "--stdin rank0: cxxrun is in the background of its terminal, what is typed there is not for rank 0; start it "
+        "in the foreground");
+    return -1;
+  }
+  return STDIN_FILENO;
 }
 
 Start cannot_execute(WorkerSpec const& spec, std::string const& path, os::SpawnResult const& tried) {
