@@ -16,6 +16,7 @@
 #include "launcher/agent/hosting.hpp"
 #include "launcher/agent/joining.hpp"
 #include "launcher/agent/policies.hpp"
+#include "launcher/agent/refusing.hpp"
 #include "launcher/hangs/hang_guard.hpp"
 #include "launcher/job_end/end_watch.hpp"
 #include "launcher/life/agent_state.hpp"
@@ -89,7 +90,11 @@ class Agent {
     if (!failed_) {
       io_.run();
     }
-    return conclude();
+    int const code = conclude();
+    if (failed_ && tells_others_) {
+      tell_refusal(config_, failed_->message());
+    }
+    return code;
   }
 
  private:
@@ -217,8 +222,16 @@ class Agent {
           {code == Errc::timeout ? Errc::not_found : code, hosted.error().context, hosted.error().os_errno});
     }
     hosting_.open();
-    links_.join(agent::kFirstLink, call_plan(config_, hosting_.port()),
-                [this](Error const& error) { meet_alone(error); });
+    auto plan = call_plan(config_, hosting_.port());
+    auto const patience = hosting_.port() ? std::nullopt : patience_elsewhere(config_);
+    plan.patience = patience.value_or(plan.patience);
+    links_.join(agent::kFirstLink, std::move(plan), [this, patience](Error const& error) {
+      if (patience && (error.code == Errc::timeout || error.code == Errc::in_use)) {
+        tells_others_ = true;
+        return fail_with(of_no_node(config_));
+      }
+      meet_alone(error);
+    });
   }
 
   /// Whether this is the node that hosts takes an answer of a name server: one that is busy is given some time.
@@ -375,6 +388,7 @@ class Agent {
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
   std::optional<agent::Exit> exit_;
   std::optional<Error> failed_;
+  bool tells_others_ = false;  ///< they wait where nobody is going to come
 
   rendezvous::CoordinatorHandlers coordinator_handlers() {
     rendezvous::CoordinatorHandlers on;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rendezvous/values/verdict.hpp"
+#include "src/core/endpoint.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -59,12 +60,24 @@ rendezvous::Terms terms_of(AgentConfig const& config) {
   return terms;
 }
 
+bool may_be_of_no_node(JobTopology const& topology) {
+  return topology.source == JobTopology::Source::slurm && topology.max_nodes > 1 && !topology.node_names.empty() &&
+         topology.meeting.host == Meeting::Host::find_out && is_ip_literal(topology.meeting.address);
+}
+
+bool is_first_of_step(JobTopology const& topology) {
+  return topology.node_index == 0U && (!topology.task || topology.task->process == 0);
+}
+
 rendezvous::CallPlan call_plan(AgentConfig const& config, std::optional<std::uint16_t> hosted) {
   JobTopology const& topology = config.topology;
   Meeting const& meeting = topology.meeting;
   rendezvous::CallPlan plan;
   bool const here = meeting.loopback_only || (hosted && meeting.host == Meeting::Host::me);
   plan.addresses = here ? config.facts.loopbacks : std::vector{meeting.address};
+  if (!hosted && may_be_of_no_node(topology) && !is_first_of_step(topology)) {
+    plan.addresses.push_back(topology.node_names.front());
+  }
   plan.ports = hosted ? std::vector{*hosted} : meeting.ports;
   plan.run_id = topology.run_id;
   plan.step = topology.step == topology.run_id ? "" : topology.step;

@@ -15,6 +15,11 @@ namespace cxxrun::launcher {
 [[nodiscard]] rendezvous::Terms terms_of(AgentConfig const& config);
 /// Where and as whom the agent calls. `hosted`: the port of the coordinator inside this agent, when it hosts.
 [[nodiscard]] rendezvous::CallPlan call_plan(AgentConfig const& config, std::optional<std::uint16_t> hosted);
+/// Whether the agents of a Slurm step were told to meet at an address by number, which none of its nodes may have. Then
+/// the others call the step's first agent as well (at the same port), which is the one to say so.
+[[nodiscard]] bool may_be_of_no_node(JobTopology const& topology);
+/// Whether this is the agent of the step's first task.
+[[nodiscard]] bool is_first_of_step(JobTopology const& topology);
 /// The same for the coordinator that `topology.discovered` says, which may be gone.
 [[nodiscard]] rendezvous::CallPlan discovered_plan(AgentConfig const& config);
 /// The same for an agent that was dropped and comes back as another one, to the run that it had joined.

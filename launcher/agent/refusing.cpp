@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <sys/socket.h>
 #include <utility>
 #include <variant>
 
@@ -29,6 +30,10 @@ namespace {
 /// The nodes of a step start within this time, as a rule.
 constexpr Millis kMoment{10'000};
 constexpr Millis kPause{20};
+/// Shorter than the others wait where a stranger answers (Doors::kWrongPeerPatience), a proxy for instance.
+constexpr Millis kElsewhere{8'000};
+/// So long the resolver may take for the names of a step.
+constexpr Millis kForNames{3000};
 
 bool is_option_of(std::string const& word, std::initializer_list<char const*> names) {
   auto const name = replace_all(word.substr(0, word.find('=')), "_", "-");
@@ -138,6 +143,38 @@ std::optional<AgentConfig> who_refuses(std::vector<std::string> const& arguments
   return config;
 }
 
+std::optional<Millis> patience_elsewhere(AgentConfig const& config) {
+  auto const& topology = config.topology;
+  if (!may_be_of_no_node(topology) || !is_first_of_step(topology)) {
+    return std::nullopt;
+  }
+  std::vector<os::LookUp> asked;
+  asked.reserve(topology.node_names.size());
+  for (auto const& name : topology.node_names) {
+    asked.emplace_back(kForNames, name, 0, SOCK_STREAM);
+  }
+  auto const leads_there = [&](os::LookUp& name) {
+    auto const found = name.take();
+    for (addrinfo const* each = found ? found->get() : nullptr; each != nullptr; each = each->ai_next) {
+      if (os::plain_address(os::tcp_end_of(each->ai_addr)) == topology.meeting.address) {
+        return true;
+      }
+    }
+    return false;
+  };
+  return std::any_of(asked.begin(), asked.end(), leads_there)
+             ? std::nullopt
+             : std::optional(std::min(config.options.terms.join_timeout, kElsewhere));
+}
+
+Error of_no_node(AgentConfig const& config) {
+  auto const& names = config.topology.node_names;
+  return fail(Errc::usage, (config.options.rdzv_endpoint ? "--rdzv-endpoint " : "--master-addr ") +
+                               config.topology.meeting.address + " is an address of no node of the Slurm step (" +
+                               names.front() + " to " + names.back() +
+                               "), and nobody has answered there; drop the flag, Slurm says where to meet");
+}
+
 void tell_refusal(AgentConfig const& config, std::string const& why) {
   auto const& meeting = config.topology.meeting;
   if (config.topology.step.empty()) {
@@ -146,8 +183,10 @@ void tell_refusal(AgentConfig const& config, std::string const& why) {
   try {
     boost::asio::io_context io{1};
     auto const keys = make_keys(io, config);
-    auto const here = meeting.host == Meeting::Host::find_out ? os::is_local_address(meeting.address)
-                                                              : Result<bool>(meeting.host == Meeting::Host::me);
+    bool const first = may_be_of_no_node(config.topology) && is_first_of_step(config.topology);  // is called, too
+    auto const here = meeting.host == Meeting::Host::find_out && !first
+                          ? os::is_local_address(meeting.address)
+                          : Result<bool>(first || meeting.host == Meeting::Host::me);
     if (!here || !*here || !serve(io, keys, config, why)) {
       io.restart();
       call(io, keys, config, why);

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "cxxrun/error.hpp"
 #include "launcher/agent/agent_config.hpp"
 #include "launcher/place/secret_file.hpp"
+#include "src/core/time.hpp"
 
 namespace cxxrun::launcher {
 
@@ -18,6 +20,12 @@ namespace cxxrun::launcher {
 [[nodiscard]] std::optional<AgentConfig> who_refuses(std::vector<std::string> const& arguments,
                                                      Environment const& environment, Whereabouts const& here,
                                                      GivenSecret const& secret);
+
+/// How long the step's first agent waits for an answer at an address that neither it has nor a node whose name leads
+/// there; nothing: for as long as for a node. Blocks while the names are resolved, 3 s at most.
+[[nodiscard]] std::optional<Millis> patience_elsewhere(AgentConfig const& config);
+/// What it says when there was none.
+[[nodiscard]] Error of_no_node(AgentConfig const& config);
 
 /// Blocks until all have heard it, at most 10 s. Nothing where `config` is of no step, or of one agent.
 void tell_refusal(AgentConfig const& config, std::string const& why);

@@ -16,7 +16,7 @@ class KeyRing;
 
 /// Where and as whom to call.
 struct CallPlan {
-  std::vector<std::string> addresses;  ///< names or literals of one host
+  std::vector<std::string> addresses;  ///< names or literals, as a rule of one host
   std::vector<std::uint16_t> ports;    ///< tried in order, again and again until `patience` is over
   std::string coordinator;             ///< only the one of this nonce is meant; "" = whoever has the run
   std::string run_id;

@@ -42,6 +42,12 @@ class Refusals(jobs.JobCase):
         self.assert_all_end([USAGE, TOO_FEW], "unknown option --nosuch",
                             self.step(["--rdzv-id", "7", "--nosuch"], ["--rdzv-id", "7"]))
 
+    def test_an_address_that_no_node_of_the_step_has_ends_all(self):
+        for flag in "--rdzv-endpoint", "--master-addr":
+            there = [flag, "203.0.113.9" + (f":{self.port}" if flag == "--rdzv-endpoint" else "")]  # RFC 5737: nobody's
+            self.assert_all_end([USAGE, TOO_FEW, TOO_FEW], f"{flag} 203.0.113.9 is an address of no node of the Slurm step",
+                                self.step([*there, "--rdzv-conf", "join_timeout=1"], there, there))
+
     def test_two_jobs_of_one_node_with_one_recipe_both_run(self):
         for name, more in ("none", []), ("same", ["--rdzv-id", "100"]):
             with self.subTest(id=name):
