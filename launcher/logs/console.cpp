@@ -119,16 +119,15 @@ bool Consoles::finish(TimePoint deadline) {
   return complete;
 }
 
-ShownStream::ShownStream(Console& console, bool to_stderr, std::uint64_t id, std::uint32_t rank,
-                         std::string const& prefix, bool fold, Millis patience)
+ShownStream::ShownStream(Console& console, std::uint64_t id, Showing const& how)
     : console_(console),
-      prefixer_(fold ? "" : prefix, kLongestLine, meaning_of_return(console),
-                !fold && console.writer.shows_parts_of_lines() ? Shown::open : Shown::ended),
-      times_(patience),
-      folder_(fold ? &console.folders.at(to_stderr ? 1 : 0) : nullptr),
+      prefixer_(how.fold ? "" : how.prefix, kLongestLine, meaning_of_return(console),
+                !how.fold && console.writer.shows_parts_of_lines() ? Shown::open : Shown::ended),
+      times_(how.patience),
+      folder_(how.fold ? &console.folders.at(how.to_stderr ? 1 : 0) : nullptr),
       id_(id) {
   if (folder_ != nullptr) {
-    folder_->open(id, rank, prefix);
+    folder_->open(id, how.rank, how.prefix);
   }
 }
 

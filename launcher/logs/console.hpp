@@ -63,15 +63,23 @@ class Consoles {
   std::atomic<bool> holding_ = false;  ///< lines, or a line open; written by the pump's thread
 };
 
+struct Showing {
+  bool to_stderr = false;
+  std::uint32_t rank = 0;
+  std::string prefix;
+  bool fold = false;  ///< equal lines of several ranks make one
+  Millis patience;    ///< how long a line may be unfinished before it is shown
+};
+
 /// One stream of a worker on its console.
 class ShownStream {
  public:
-  /// `fold`: equal lines of several ranks make one. `patience`: how long a line may be
-  /// unfinished before it is shown.
-  ShownStream(Console& console, bool to_stderr, std::uint64_t id, std::uint32_t rank, std::string const& prefix,
-              bool fold, Millis patience);
+  ShownStream(Console& console, std::uint64_t id, Showing const& how);
+  ~ShownStream() = default;
   ShownStream(ShownStream const&) = delete;
   ShownStream& operator=(ShownStream const&) = delete;
+  ShownStream(ShownStream&&) = delete;
+  ShownStream& operator=(ShownStream&&) = delete;
   void feed(std::string_view bytes);
   void end();  ///< no feed() follows
   [[nodiscard]] Console& console() const { return console_; }

@@ -108,7 +108,10 @@ Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run
   auto const name = log_dir + "/" + path_component(run_id) + "_" + path_component(host).substr(0, 40);
   for (int run = 1; run <= kMostRuns; ++run) {
     auto const number = run < kMostRuns ? std::to_string(run) : random_hex(8);  // somebody may have taken them all
-    auto const path = run == 1 ? name : name + "-" + number;
+    auto path = name;
+    if (run > 1) {
+      path.append("-").append(number);
+    }
     if (mkdir(path.c_str(), 0777) == 0) {
       return LogRoot{path, false};
     }

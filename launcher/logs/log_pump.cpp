@@ -93,8 +93,8 @@ class LogPump::Pump {
   void add(std::uint64_t id, PumpStream plan) {
     auto const& stream = streams_.emplace(id, std::make_unique<Stream>(*io_, std::move(plan))).first->second;
     if (auto const& shown = stream->plan; shown.console) {
-      stream->shown.emplace(consoles_->of(shown.to_stderr), shown.to_stderr, id, shown.rank, shown.prefix, shown.fold,
-                            shown.patience);
+      stream->shown.emplace(consoles_->of(shown.to_stderr), id,
+                            Showing{shown.to_stderr, shown.rank, shown.prefix, shown.fold, shown.patience});
     }
     report_if(stream->file.open(stream->plan.file, stream->plan.rotation));
     report_if(stream->filtered.open(stream->plan.filtered, {}));

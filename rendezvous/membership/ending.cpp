@@ -277,8 +277,8 @@ Next begin(Turn& turn, next::Finished const& what) {
   bool const refused = state.roster.refused && verdict.end == End::too_few_nodes;  // each node ends before it began
   for (auto const* const agents : {&state.roster.present, &state.roster.excluded}) {
     for (auto const& [agent, node] : *agents) {
-      std::string said = std::exchange(line, "");
-      turn.act(Tell{agent, Finished{verdict.exit_code, refused && !node.coordinates ? text : std::move(said), first}});
+      std::string const said = std::exchange(line, "");
+      turn.act(Tell{agent, Finished{verdict.exit_code, refused && !node.coordinates ? text : said, first}});
     }
   }
   turn.say(Level::info, std::string("verdict: ") + name_of(verdict.end) + " after " +
