@@ -88,7 +88,7 @@ class Agent {
       meet();
     }
     if (!failed_) {
-      io_.run();
+      run_loop();
     }
     int const code = conclude();
     if (failed_ && tells_others_) {
@@ -98,6 +98,24 @@ class Agent {
   }
 
  private:
+  /// What throws is a thread, timer or descriptor that the system refuses. Before its workers run the others hear why
+  /// this agent leaves; later its loss says enough.
+  void run_loop() {
+    try {
+      io_.run();
+    } catch (std::exception const& error) {
+      auto const& state = machine_.state;
+      if (state.workers || exit_) {
+        throw;
+      }
+      failed_ = fail(Errc::io, os::explain_refusal("the agent cannot run", error));
+      links_.tell(agent::kFirstLink,
+                  rendezvous::Unfit{state.generation ? state.generation->number : 0, failed_->message()});
+      io_.restart();
+      io_.run_for(kFarewell);
+    }
+  }
+
   // ---- the loop: event → step → actions ----------------------------------------------------------------------
 
   friend os::Machine<agent::State, agent::Event>;

@@ -47,6 +47,7 @@ Result<void> Hosting::begin() {
                          " is no address of its own: the others look for node 0 there; only one node may be node 0");
   }
   make_coordinator(config_.options.fence_dir);
+  stores_->begin();  // a thread that cannot be had is told of now, not when workers are to start
   auto const port = coordinator_->listen(meeting.ports);
   if (port) {
     if (auto made = keys_ ? keys_->make(config_.topology.max_nodes > 1) : Result<void>(); !made) {

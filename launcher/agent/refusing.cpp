@@ -112,8 +112,8 @@ void call(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> cons
   io.run();
 }
 
-}  // namespace
-
+/// What is known of an agent whose options or environment are refused: where its step meets, by those of its options
+/// that say so. Nothing where nobody waits for it.
 std::optional<AgentConfig> who_refuses(std::vector<std::string> const& arguments, Environment const& environment,
                                        Whereabouts const& here, GivenSecret const& secret) {
   bool const alone = std::any_of(arguments.begin(), arguments.end(), [](std::string const& word) {
@@ -142,6 +142,8 @@ std::optional<AgentConfig> who_refuses(std::vector<std::string> const& arguments
   config.facts.loopbacks = os::loopback_addresses();
   return config;
 }
+
+}  // namespace
 
 std::optional<Millis> patience_elsewhere(AgentConfig const& config) {
   auto const& topology = config.topology;
@@ -192,6 +194,13 @@ void tell_refusal(AgentConfig const& config, std::string const& why) {
       call(io, keys, config, why);
     }
   } catch (std::exception const&) {  // what made it refuse may be a limit: then the others wait
+  }
+}
+
+void tell_refusal(std::vector<std::string> const& arguments, Environment const& environment, Whereabouts const& here,
+                  GivenSecret const& secret, std::string const& why) {
+  if (auto const config = who_refuses(arguments, environment, here, secret)) {
+    tell_refusal(*config, why);
   }
 }
 

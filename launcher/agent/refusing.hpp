@@ -15,12 +15,6 @@
 
 namespace cxxrun::launcher {
 
-/// What is known of an agent whose options or environment are refused: where its step meets, by those of its options
-/// that say so. Nothing where nobody waits for it.
-[[nodiscard]] std::optional<AgentConfig> who_refuses(std::vector<std::string> const& arguments,
-                                                     Environment const& environment, Whereabouts const& here,
-                                                     GivenSecret const& secret);
-
 /// How long the step's first agent waits for an answer at an address that neither it has nor a node whose name leads
 /// there; nothing: for as long as for a node. Blocks while the names are resolved, 3 s at most.
 [[nodiscard]] std::optional<Millis> patience_elsewhere(AgentConfig const& config);
@@ -29,5 +23,8 @@ namespace cxxrun::launcher {
 
 /// Blocks until all have heard it, at most 10 s. Nothing where `config` is of no step, or of one agent.
 void tell_refusal(AgentConfig const& config, std::string const& why);
+/// The same of an agent whose options or environment are refused: to where its step meets by what is not wrong in them.
+void tell_refusal(std::vector<std::string> const& arguments, Environment const& environment, Whereabouts const& here,
+                  GivenSecret const& secret, std::string const& why);
 
 }  // namespace cxxrun::launcher

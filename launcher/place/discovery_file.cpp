@@ -1,9 +1,13 @@
 #include "launcher/place/discovery_file.hpp"
 
 #include <cerrno>
+#include <cstdio>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
+#include "launcher/facts/outer_launcher.hpp"
+#include "launcher/options/options.hpp"
 #include "launcher/place/private_file.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/folder.hpp"
@@ -39,7 +43,7 @@ std::vector<Discovery> list_discoveries(std::string const& dir, JoinTarget const
     if (!may_lead_to(name, target, environment)) {
       continue;
     }
-    auto discovery = read_discovery(dir + "/" + name);
+    auto discovery = read_discovery(std::string(dir).append("/").append(name));
     if (!discovery) {
       trouble.push_back(discovery.error().message());
     } else if (discovery->has_value()) {
@@ -125,6 +129,51 @@ void remove_discovery(std::string const& path, std::string const& nonce) noexcep
   } catch (...) {  // out of memory: the file stays and is recognised as stale
     return;
   }
+}
+
+namespace {
+
+/// For a moment, between two coordinators, there may be no file, or a useless one.
+Result<std::optional<Discovery>> find_job_to_join(Options const& options, Environment const& environment,
+                                                  TimePoint until) {
+  auto const dir = discovery_dir(environment);
+  for (bool told = false;; told = true) {
+    auto found = within_patience(dir, [=, target = *options.join] { return find_job(dir, target, environment); });
+    if (found) {
+      return std::optional(*std::move(found));
+    }
+    auto const& error = found.error();
+    bool const certain = error.code == Errc::usage || dir.empty();
+    if (certain || options.dry_run || Clock::now() >= until) {
+      return error;
+    }
+    if (!told) {
+      std::fprintf(stderr, "cxxrun: %s; looking again for %s\n", error.message().c_str(),
+                   seconds_text(options.terms.join_timeout).c_str());
+    }
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+}  // namespace
+
+Result<std::optional<Discovery>> discover(Options const& options, Environment const& environment, TimePoint join_until,
+                                          std::vector<std::string>& trouble) {
+  auto const dir = discovery_dir(environment);
+  if (options.join) {
+    return find_job_to_join(options, environment, join_until);
+  }
+  auto const name = discovery_name(environment);
+  bool const is_task = environment.contains("SLURM_STEP_ID") && !inside_worker(environment);
+  if (dir.empty() || name.empty() || !is_task || options.standalone) {
+    return std::optional<Discovery>();
+  }
+  auto found = within_patience(dir, [path = dir + "/" + name] { return read_discovery(path); });
+  if (!found) {
+    trouble.push_back(found.error().message() + "; it is ignored");
+    return std::optional<Discovery>();
+  }
+  return of_this_run_of_the_job(*std::move(found), environment);
 }
 
 }  // namespace cxxrun::launcher

@@ -14,6 +14,8 @@
 
 namespace cxxrun::launcher {
 
+struct Options;
+
 /// The file's content, nothing when there is no such file. A file of another user, one that others may read or write,
 /// one that is no regular file or holds something else is an Error that names it: permission, protocol, io.
 [[nodiscard]] Result<std::optional<Discovery>> read_discovery(std::string const& path);
@@ -26,6 +28,10 @@ namespace cxxrun::launcher {
 /// wrong with a file that was left out.
 [[nodiscard]] Result<Discovery> find_job(std::string const& dir, JoinTarget const& target,
                                          Environment const& environment);
+/// The file that leads to the coordinator: of the job to --join, which is looked for until `join_until`, or of the
+/// step's own job. One that is of no use to a step is a line in `trouble`.
+[[nodiscard]] Result<std::optional<Discovery>> discover(Options const& options, Environment const& environment,
+                                                        TimePoint join_until, std::vector<std::string>& trouble);
 /// Writes `discovery.path` whole or not at all, replacing what is there: for this user alone, the directory too. What
 /// supersedes it stays. Errors: permission, io; they name the path and CXXRUN_DISCOVERY_DIR.
 Result<void> write_discovery(Discovery const& discovery);

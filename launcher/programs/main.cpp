@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,6 +45,7 @@
 #include "src/core/exit_codes.hpp"
 #include "src/core/exit_status.hpp"
 #include "src/core/text.hpp"
+#include "src/os/bounded_thread.hpp"
 #include "src/os/colour.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/limits.hpp"
@@ -58,6 +60,8 @@
 
 namespace cxxrun::launcher {
 namespace {
+
+constexpr Millis kRefusing{15'000};
 
 /// What a shell with a terminal starts, it puts into a group of its own; what srun starts with one leads its session.
 /// Below no slurmstepd is what has outlived a shell of Slurm's, and what it has left to others.
@@ -209,49 +213,6 @@ int show_dry_run(AgentConfig config) {
   return logs ? 0 : complain(logs.error());
 }
 
-/// For a moment, between two coordinators, there may be no file, or a useless one.
-Result<std::optional<Discovery>> find_job_to_join(Options const& options, Environment const& environment,
-                                                  TimePoint until) {
-  auto const dir = discovery_dir(environment);
-  for (bool told = false;; told = true) {
-    auto found = within_patience(dir, [=, target = *options.join] { return find_job(dir, target, environment); });
-    if (found) {
-      return std::optional(*std::move(found));
-    }
-    auto const& error = found.error();
-    bool const certain = error.code == Errc::usage || dir.empty();
-    if (certain || options.dry_run || Clock::now() >= until) {
-      return error;
-    }
-    if (!told) {
-      std::fprintf(stderr, "cxxrun: %s; looking again for %s\n", error.message().c_str(),
-                   seconds_text(options.terms.join_timeout).c_str());
-    }
-    std::this_thread::sleep_for(kBetweenLooks);
-  }
-}
-
-/// The file that leads to the coordinator: of the job to --join, or of the step's own job. One that is of no use to a
-/// step is a line in `trouble`.
-Result<std::optional<Discovery>> discover(Options const& options, Environment const& environment, TimePoint join_until,
-                                          std::vector<std::string>& trouble) {
-  auto const dir = discovery_dir(environment);
-  if (options.join) {
-    return find_job_to_join(options, environment, join_until);
-  }
-  auto const name = discovery_name(environment);
-  bool const is_task = environment.contains("SLURM_STEP_ID") && !inside_worker(environment);
-  if (dir.empty() || name.empty() || !is_task || options.standalone) {
-    return std::optional<Discovery>();
-  }
-  auto found = within_patience(dir, [path = dir + "/" + name] { return read_discovery(path); });
-  if (!found) {
-    trouble.push_back(found.error().message() + "; it is ignored");
-    return std::optional<Discovery>();
-  }
-  return of_this_run_of_the_job(*std::move(found), environment);
-}
-
 /// Whether what the job will write late can be written at all.
 Result<void> try_places(Options& options, std::string const& nonce) {
   if (!options.fence_dir.empty()) {
@@ -291,6 +252,21 @@ Environment read_own_environment() {
                             stepd > 0 ? os::read_text("/proc/" + std::to_string(stepd) + "/cmdline") : "");
 }
 
+void tell_of_devices(AgentConfig& config, Environment const& environment) {
+  auto const& task = config.topology.task;
+  bool const says = !task && config.topology.meeting.host != Meeting::Host::other;
+  if (auto line = says ? devices_of_workers(environment, config.facts.workers) : ""; !line.empty()) {
+    config.topology.remarks.push_back(std::move(line));
+  }
+  auto const on_node = task ? task->tasks_on_node : config.facts.workers;
+  for (auto& line : {hidden_devices(environment, os::amd_gpus()),
+                     unnamed_partitions(environment, os::partitioned_gpus(), on_node)}) {
+    if (!line.empty() && (!task || task->local == 0)) {
+      config.topology.notes.push_back(line);
+    }
+  }
+}
+
 /// Everything that is found out before anything is started. What is worth telling is in `notes`.
 Result<AgentConfig> prepare(Options options, Environment const& environment, GivenSecret const& secret,
                             std::vector<std::string>& notes) {
@@ -316,18 +292,7 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
     return facts.error();
   }
   config.facts = *std::move(facts);
-  bool const says = !config.topology.task && config.topology.meeting.host != Meeting::Host::other;
-  if (auto line = says ? devices_of_workers(environment, config.facts.workers) : ""; !line.empty()) {
-    config.topology.remarks.push_back(std::move(line));
-  }
-  auto const& task = config.topology.task;
-  auto const on_node = task ? task->tasks_on_node : config.facts.workers;
-  for (auto& line : {hidden_devices(environment, os::amd_gpus()),
-                     unnamed_partitions(environment, os::partitioned_gpus(), on_node)}) {
-    if (!line.empty() && (!task || task->local == 0)) {
-      config.topology.notes.push_back(line);
-    }
-  }
+  tell_of_devices(config, environment);
   auto const source = check_program_source(config.options, environment, os::input_is_null(),
                                            config.facts.workers > 1 || config.topology.max_nodes > 1);
   if (!source) {
@@ -394,21 +359,67 @@ std::optional<int> without_job(Options const& options, std::vector<std::string> 
                         : std::nullopt;
 }
 
+using Refuse = std::function<int(Error const&)>;  ///< tells the user and the other nodes; the exit code
+
+int run_job(AgentConfig config, std::vector<std::string> notes, Refuse const& refuse) {
+  os::raise_nofile_limit();
+  if (auto const enough = check_descriptors(config); !enough) {
+    return refuse(enough.error());
+  }
+  if (auto const logs = open_logs(config, notes); !logs) {
+    return refuse(logs.error());
+  }
+  bool const drops = drops_input(config);
+  bool const told = drops && os::waiting_input() > 0;
+  if (told) {
+    notes.push_back(input_dropped(config.environment));
+  }
+  tell(config, notes);
+  pid_t const self = getpid();
+  os::UniqueFd standby;
+  if (config.topology.max_nodes > 1 || config.options.join) {
+    auto opened = os::open_standby(config.topology.meeting.loopback_only ? config.facts.loopbacks.front() : "");
+    if (!opened) {
+      return refuse(opened.error());
+    }
+    standby = *std::move(opened);
+  }
+  config.sockets = open_sockets(config.environment);
+  std::array claims{config.logs.temporary ? claim_temporary(config.logs.path) : os::UniqueFd(),
+                    config.sockets.empty() ? os::UniqueFd() : claim_temporary(config.sockets)};
+  auto const code = os::run_under_parent([&](os::AgentSide const& side) { return agent_or_refusal(config, side); },
+                                         std::move(standby));
+  if (getpid() == self) {
+    claims = {};  // NFS keeps a file that is open, and with it the directory
+    remove_log_root(config.logs);
+    remove_socket_dir(config.sockets);
+    if (drops && !told && os::waiting_input() > 0) {  // it came later
+      std::fprintf(stderr, "cxxrun: %s\n", input_dropped(config.environment).c_str());
+    }
+  }
+  return code ? *code : refuse(code.error());
+}
+
 int run(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
   auto const secret = take_secret();
   auto const environment = read_own_environment();
   auto mpi_descriptors = os::open_among(launcher::mpi_descriptors(environment));  // before others have their numbers
-  auto const refuse = [&](int code, std::string const& why) {
-    if (auto const config = who_refuses(arguments, environment, whereabouts(), secret)) {
-      tell_refusal(*config, why);
-    }
+  auto const tell_others = [&](std::string const& why) {
+    tell_refusal(arguments, environment, whereabouts(), secret, why);
+  };
+  auto const refuse = [&](Error const& error) {
+    int const code = complain(error);
+    tell_others(os::explain(error));
     return code;
   };
   auto parsed = parse_options(arguments, without_outer_options(environment));
   if (auto const* early = std::get_if<EarlyExit>(&parsed)) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
-    return early->code == 0 ? 0 : refuse(early->code, early->text.substr(0, early->text.find('\n')));
+    if (early->code != 0) {
+      tell_others(early->text.substr(0, early->text.find('\n')));
+    }
+    return early->code;
   }
   auto& options = *std::get_if<Options>(&parsed);
   if (auto const code = without_job(options, arguments, environment)) {
@@ -417,55 +428,28 @@ int run(std::vector<std::string> const& arguments) {
   std::vector<std::string> notes;
   auto prepared = prepare(std::move(options), environment, secret, notes);
   if (!prepared) {
-    return refuse(complain(prepared.error()), prepared.error().message());
+    return refuse(prepared.error());
   }
-  AgentConfig config = *std::move(prepared);
-  config.facts.mpi_descriptors = std::move(mpi_descriptors);
-  if (config.options.dry_run) {
-    return show_dry_run(std::move(config));
-  }
-  os::raise_nofile_limit();
-  if (auto const enough = check_descriptors(config); !enough) {
-    return refuse(complain(enough.error()), enough.error().message());
-  }
-  if (auto const logs = open_logs(config, notes); !logs) {
-    return refuse(complain(logs.error()), logs.error().message());
-  }
-  bool const drops = drops_input(config);
-  bool const told = drops && os::waiting_input() > 0;
-  if (told) {
-    notes.push_back(input_dropped(environment));
-  }
-  tell(config, notes);
-  pid_t const self = getpid();
-  os::UniqueFd standby;
-  if (config.topology.max_nodes > 1 || config.options.join) {
-    auto opened = os::open_standby(config.topology.meeting.loopback_only ? config.facts.loopbacks.front() : "");
-    if (!opened) {
-      return refuse(complain(opened.error()), opened.error().message());
-    }
-    standby = *std::move(opened);
-  }
-  config.sockets = open_sockets(environment);
-  std::array claims{config.logs.temporary ? claim_temporary(config.logs.path) : os::UniqueFd(),
-                    config.sockets.empty() ? os::UniqueFd() : claim_temporary(config.sockets)};
-  int const code = os::run_under_parent([&](os::AgentSide const& side) { return agent_or_refusal(config, side); },
-                                        std::move(standby));
-  if (getpid() == self) {
-    claims = {};  // NFS keeps a file that is open, and with it the directory
-    remove_log_root(config.logs);
-    remove_socket_dir(config.sockets);
-    if (drops && !told && os::waiting_input() > 0) {  // it came later
-      std::fprintf(stderr, "cxxrun: %s\n", input_dropped(environment).c_str());
-    }
-  }
+  prepared->facts.mpi_descriptors = std::move(mpi_descriptors);
+  return prepared->options.dry_run ? show_dry_run(*std::move(prepared))
+                                   : run_job(*std::move(prepared), std::move(notes), refuse);
+}
+
+/// On a thread: its stack has the size that is needed, whatever the limit is.
+int refuse_for_memory(std::vector<std::string> const& arguments, Error const& error) {
+  int const code = complain(error);
+  auto const told = os::BoundedThread::start("cxxrun-refuse", [arguments, why = error.message()] {
+    tell_refusal(arguments, read_own_environment(), whereabouts(), take_secret(), why);
+  });
+  (void)(told && told->join_until(Clock::now() + kRefusing));
   return code;
 }
 
 int run_by_name(std::string_view called, std::vector<std::string> const& arguments) {
   auto const name = called.substr(called.rfind('/') + 1);  // npos + 1 is 0
   if (auto const enough = os::check_memory(); !enough) {
-    return complain(enough.error());
+    return name == "cxxrun-rendezvous" || name == "cxxrun-store" ? complain(enough.error())
+                                                                 : refuse_for_memory(arguments, enough.error());
   }
   return name == "cxxrun-rendezvous" ? run_rendezvous(arguments)
          : name == "cxxrun-store"    ? run_store(arguments)

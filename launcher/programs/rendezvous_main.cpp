@@ -78,7 +78,9 @@ class RendezvousHost {
       : owner_(owner),
         chronicles_(std::move(chronicles)),
         keys_(transports ? std::make_shared<rendezvous::KeyRing>(io_, *transports) : nullptr),
-        coordinator_(io_, stores_, with_keys(std::move(config)), handlers()) {}
+        coordinator_(io_, stores_, with_keys(std::move(config)), handlers()) {
+    stores_.begin();
+  }
 
   /// Blocks until it has been told to end and has stopped its runs. `ports`: the first that is free; 0: any.
   /// `listening` is called once, with the key of the runs, "" = --auth none. Errors: in_use (the ports), io, and what

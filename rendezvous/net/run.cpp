@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 
 #include "rendezvous/membership/budget.hpp"
+#include "src/os/limits.hpp"
 #include "src/os/listening.hpp"
 #include "src/os/log.hpp"
 
@@ -111,7 +112,7 @@ void Run::perform(OpenStore const& action) {
   auto const plan = plan_ports(config_.policy, config_.store_ports);
   auto const port = open_store(action.number, plan);
   if (!port) {
-    feed(StoreFailed{action.number, (plan.demanded ? "--master-port: " : "") + port.error().message()});
+    feed(StoreFailed{action.number, (plan.demanded ? "--master-port: " : "") + os::explain(port.error())});
     return;
   }
   std::uint16_t const master = plan.master.value_or(*port);

@@ -175,7 +175,7 @@ void ensure_standard_descriptors() {
   }
 }
 
-int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, UniqueFd standby) {
+Result<int> run_under_parent(std::function<int(AgentSide const&)> const& agent_main, UniqueFd standby) {
   ensure_standard_descriptors();
   auto page = SharedPage::make();
   AgentSide side;
@@ -199,13 +199,11 @@ int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, Uni
   side.parent_watch.reset(life[0]);
   UniqueFd held(life[1]);
   if (!page || !signals || !timer || !piped) {
-    say(explain_refusal("cannot watch the agent process", errno));
-    return kExitSystem;
+    return fail(Errc::io, "cannot watch the agent process", errno);
   }
   pid_t const agent = fork();
   if (agent < 0) {
-    say(explain_refusal("cannot start the agent process", errno));
-    return kExitSystem;
+    return fail(Errc::io, "cannot start the agent process", errno);
   }
   if (agent == 0) {
     signals = SignalFd();

@@ -22,9 +22,10 @@ struct AgentSide {
 /// Splits this process. In the child runs `agent_main` and returns its result; in the parent passes signals on until
 /// the agent ends, stops whatever it left, and returns the agent's exit code, or 128 + signal after a line on stderr
 /// that says so. main() returns the value in both. Call it first thing: before any thread exists and before anything
-/// is buffered. Ignores SIGPIPE in both. 111 when the system lacks a process or a descriptor.
+/// is buffered. Ignores SIGPIPE in both. Errc::io when the system lacks a process or a descriptor.
 /// `standby` (standby_socket.hpp) may be none; a call to it is refused once everything here is reaped.
-[[nodiscard]] int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, UniqueFd standby = {});
+[[nodiscard]] Result<int> run_under_parent(std::function<int(AgentSide const&)> const& agent_main,
+                                           UniqueFd standby = {});
 
 /// For the agent when its parent is gone: kills every descendant (at most 5 s), says so, sends the death notice itself
 /// when `page` holds one (at most 0.2 s), and exits 137.

@@ -7,6 +7,7 @@
 #include <map>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -18,6 +19,8 @@ struct StoreServer::Impl {
   Reactor reactor;
   std::map<std::uint64_t, std::shared_ptr<GenerationStore>> stores;  // touched by the thread only
   std::thread thread;
+
+  [[nodiscard]] bool runs() const { return thread.joinable() && reactor.poller.error() == 0; }
 
   // Runs `task` on the store's thread and waits for its answer.
   template <class Task>
@@ -35,19 +38,26 @@ StoreServer::StoreServer(StoreWarn warn, StoreLimits limits) : impl_(std::make_u
   rlimit descriptors{};
   ::getrlimit(RLIMIT_NOFILE, &descriptors);
   impl_->reactor.most_connections = descriptors.rlim_cur / 2;
-  impl_->thread = os::start_quiet_thread([this_impl = impl_.get()] { this_impl->reactor.poller.run(); });
-  ::pthread_setname_np(impl_->thread.native_handle(), "cxxrun-store");
+}
+
+void StoreServer::begin() {
+  if (!impl_->thread.joinable()) {
+    impl_->thread = os::start_quiet_thread([this_impl = impl_.get()] { this_impl->reactor.poller.run(); });
+    ::pthread_setname_np(impl_->thread.native_handle(), "cxxrun-store");
+  }
 }
 
 StoreServer::~StoreServer() {
   try {
-    if (impl_->reactor.poller.error() == 0) {
+    if (impl_->runs()) {
       impl_->on_thread([this] {
         impl_->stores.clear();
         impl_->reactor.poller.stop();
       });
     }
-    impl_->thread.join();
+    if (impl_->thread.joinable()) {
+      impl_->thread.join();
+    }
   } catch (...) {
     std::abort();  // no memory left even to say goodbye
   }
@@ -67,6 +77,11 @@ Error cannot_listen(Error const& error) {
 Result<std::uint16_t> StoreServer::open(std::uint64_t generation, os::ListenAt const& where, StoreDoor door) {
   if (int const error = impl_->reactor.poller.error(); error != 0) {
     return fail(Errc::io, "store cannot begin", error);
+  }
+  try {
+    begin();
+  } catch (std::system_error const& refused) {
+    return fail(Errc::io, "store cannot begin", refused.code().value());
   }
   return impl_->on_thread([&]() -> Result<std::uint16_t> {
     if (impl_->stores.contains(generation)) {
@@ -95,13 +110,13 @@ Result<std::uint16_t> StoreServer::open(std::uint64_t generation, os::ListenAt c
 }
 
 void StoreServer::close(std::uint64_t generation) {
-  if (impl_->reactor.poller.error() == 0) {
+  if (impl_->runs()) {
     impl_->on_thread([this, generation] { impl_->stores.erase(generation); });
   }
 }
 
 void StoreServer::tell(std::uint64_t generation, std::vector<CallerNews> news) {
-  if (impl_->reactor.poller.error() == 0) {
+  if (impl_->runs()) {
     impl_->reactor.poller.post([impl = impl_.get(), generation, news = std::move(news)] {
       if (auto const it = impl->stores.find(generation); it != impl->stores.end()) {
         auto const store = it->second;

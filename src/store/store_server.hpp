@@ -15,22 +15,24 @@ namespace cxxrun::store {
 
 class StoreServer {
  public:
-  /// Starts the thread; signals are blocked in it. std::system_error without one. Half of the descriptors that this
-  /// process may have now are for connections.
+  /// Half of the descriptors that this process may have now are for connections.
   explicit StoreServer(StoreWarn warn = {}, StoreLimits limits = {});
-  ~StoreServer();  ///< Closes every store and joins the thread.
+  ~StoreServer();  ///< Closes every store and joins the thread, if there is one.
   StoreServer(StoreServer const&) = delete;
   StoreServer& operator=(StoreServer const&) = delete;
   StoreServer(StoreServer&&) = delete;
   StoreServer& operator=(StoreServer&&) = delete;
 
-  /// Binds and listens at once (so the port is known and reachable on return) and serves until `close`.
+  /// Starts the thread, unless it runs; signals are blocked in it. std::system_error when the system refuses one.
+  void begin();
+  /// Begins, binds and listens at once (so the port is known and reachable on return) and serves until `close`.
   /// Returns the bound port. Errors: in_use naming the port, io; permission or io when it is to be for one user and
-  /// nothing here tells whose a connection is. Callable from any thread.
+  /// nothing here tells whose a connection is. One thread at a time.
   Result<std::uint16_t> open(std::uint64_t generation, os::ListenAt const& where, StoreDoor door = {});
-  /// What the hosts of a generation's callers say. Any thread.
+  /// What the hosts of a generation's callers say. Behind `open`, any thread.
   void tell(std::uint64_t generation, std::vector<CallerNews> news);
-  /// Ends a generation's store: listener and all its connections. Unknown numbers are ignored. Any thread.
+  /// Ends a generation's store: listener and all its connections. Unknown numbers are ignored. Behind `open`, any
+  /// thread.
   void close(std::uint64_t generation);
 
  private:

@@ -1,5 +1,7 @@
 """An agent of a Slurm step that takes no part ends the wait of the others at once, with the cause on every node; jobs of
 one node need no meeting. Usage: refusals_test.py CXXRUN"""
+import resource
+
 import jobs
 
 USAGE, SYSTEM, TOO_FEW = 100, 111, 112
@@ -7,8 +9,8 @@ PROMPT = 30  # seconds: the guard; without a word of the refused agent the other
 
 
 class Refusals(jobs.JobCase):
-    def node(self, index, nodes, *options, job="12"):
-        return self.start("--auth", "none", *options, "true", env={
+    def node(self, index, nodes, *options, job="12", **more):
+        return self.start("--auth", "none", *options, "true", **more, env={
             "SLURM_JOB_ID": job, "SLURM_STEP_ID": "0", "SLURM_NODEID": str(index), "SLURM_PROCID": str(index),
             "SLURM_LOCALID": "0", "SLURM_STEP_NODELIST": f"127.0.0.[1-{nodes}]", "SLURM_STEP_NUM_NODES": str(nodes),
             "SLURM_STEP_NUM_TASKS": str(nodes), "SLURM_STEP_TASKS_PER_NODE": f"1(x{nodes})"})
@@ -30,6 +32,12 @@ class Refusals(jobs.JobCase):
                 self.assert_all_end([TOO_FEW, code, TOO_FEW], cause, self.step([], bad, []))
                 self.assert_all_end([code, TOO_FEW, TOO_FEW], cause, self.step(bad, [], []))  # the coordinator itself
                 self.assert_all_end([code] * 3, cause, self.step(bad, bad, bad))
+
+    def test_one_whose_limits_are_too_low_ends_all(self):
+        little = dict(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (64 << 10, 64 << 10)))
+        for codes in [SYSTEM, TOO_FEW], [TOO_FEW, SYSTEM]:
+            agents = [self.node(index, 2, **(little if code == SYSTEM else {})) for index, code in enumerate(codes)]
+            self.assert_all_end(codes, "the limit is 64 KiB of stack (ulimit -s)", agents)
 
     def test_one_that_the_coordinator_refuses_ends_all(self):
         self.assert_all_end([TOO_FEW, USAGE], "--heartbeat-timeout is 5 s in this run but 7 s here",

@@ -90,7 +90,8 @@ int main(int argc, char** argv) {
   if (!standby) {
     return 2;
   }
-  return cxxrun::os::run_under_parent(
+  auto const code = cxxrun::os::run_under_parent(
       [&](cxxrun::os::AgentSide const& side) { return agent(side, argv[1], argv[2], std::atoi(argv[3]), words); },
       *std::move(standby));
+  return code ? *code : 2;
 }
