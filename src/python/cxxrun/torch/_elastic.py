@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from cxxrun import _files, _lib, _process
-from cxxrun.torch import _device, _state, _world
+from cxxrun.torch import _device, _pickled, _state, _world
 from cxxrun.torch._buckets import bytes_of
 from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._random import seed_all
@@ -313,7 +313,7 @@ class Elastic:
             self._completed = donors
 
     def _states(self) -> Dict[str, Any]:
-        states = {name: its.state_dict() for name, its in self._tracked.items()}
+        states = {name: _state.of(its) for name, its in self._tracked.items()}
         return states if self._node is None else self._node.plain(states)
 
     def _set_state(self, states: Dict[str, Any]) -> None:
@@ -325,10 +325,10 @@ class Elastic:
             load(its, states[name])
 
     def _pack(self) -> bytes:
-        return _state.packed({"completed": self._completed, "state": self._states()})
+        return _pickled.packed({"completed": self._completed, "state": self._states()})
 
     def _unpack(self, packed: bytes) -> None:
-        state = _state.unpacked(packed)
+        state = _pickled.unpacked(packed)
         if not isinstance(state, dict) or state.keys() != {"completed", "state"}:
             raise _lib.Failure("this is no checkpoint that Elastic.save() has written", _lib.USAGE)
         self._set_state(state["state"])

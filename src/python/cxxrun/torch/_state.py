@@ -1,15 +1,14 @@
 """The state that one rank gives to others. What holds it together is pickled; its tensors go in pieces, on the device where
 they lie there, into those that the rank which takes them has already."""
 import copy
-import io
 from typing import Any, Callable, Iterator, List, Tuple
 
 import torch
 
 from cxxrun import _lib
+from cxxrun.torch._pickled import packed, unpacked
 
 _PIECE = 256 << 20  # bytes
-_WHOLE = {} if torch.__version__.startswith("1.") else {"weights_only": False}  # our own bytes, of ranks of this job
 
 
 class Shard:
@@ -19,14 +18,11 @@ class Shard:
         self.local, self.placements, self.shape, self.stride = local, placements, shape, stride
 
 
-def packed(state: Any) -> bytes:
-    file = io.BytesIO()
-    torch.save(state, file)
-    return file.getvalue()
-
-
-def unpacked(data: bytes) -> Any:
-    return torch.load(io.BytesIO(data), map_location="cpu", **_WHOLE)
+def of(its: Any) -> Any:
+    """Without its own methods, which OneCycleLR of torch 1.13 counts in, and with each of them the whole object."""
+    state = its.state_dict()
+    own = [name for name, value in state.items() if getattr(value, "__self__", None) is its] if type(state) is dict else []
+    return {name: value for name, value in state.items() if name not in own} if own else state
 
 
 def share(gpu: Any, comm: _lib.Communicator, root: int, gives: bool, mine: Any) -> Any:

@@ -1,0 +1,94 @@
+"""State as bytes, from which other ranks make it again. Whoever can write on the way between two ranks, or to a checkpoint,
+could have a pickle call anything: so what is made of the bytes are the types that are named here, and nothing else."""
+import io
+import pickle
+import pickletools
+import zipfile
+from typing import Any, Set, Tuple
+
+import torch
+
+from cxxrun import _lib
+
+_NAMED = {
+    "builtins": "bool bytearray bytes complex dict float frozenset int list range set slice str tuple",
+    "_codecs": "encode",
+    "collections": "Counter OrderedDict defaultdict deque",
+    "datetime": "date datetime time timedelta timezone",
+    "numpy": "dtype ndarray",
+    "torch": "Size Tensor device",
+    "torch._tensor": "_rebuild_from_type_v2",
+    "torch._utils": "_rebuild_parameter _rebuild_parameter_with_state _rebuild_qtensor _rebuild_sparse_tensor "
+                    "_rebuild_sparse_csr_tensor _rebuild_tensor _rebuild_tensor_v2 _rebuild_tensor_v3",
+    "torch.nn.parameter": "Buffer Parameter",
+    "torch.serialization": "_get_layout",
+    "cxxrun.torch._state": "Shard _Told",
+}
+_NAMED.update({f"numpy.{core}.multiarray": "_reconstruct scalar" for core in ("core", "_core")})
+_NAMED.update({f"torch.distributed.{tensor}.placement_types": "Partial Replicate Shard _Partial _StridedShard"
+               for tensor in ("tensor", "_tensor")})
+
+
+def _are_given() -> Set[Tuple[str, str]]:
+    """What the program has added by torch.serialization.add_safe_globals, where torch has it."""
+    given = getattr(torch.serialization, "get_safe_globals", list)()
+    return {(its.__module__, its.__qualname__) for its in given if hasattr(its, "__qualname__")}
+
+
+def _check(module: str, name: str) -> None:
+    its = getattr(torch, name, None) if module == "torch" else None
+    is_of_torch = isinstance(its, (torch.dtype, torch.layout, torch.qscheme)) or (
+        module.startswith("torch") and name.endswith("Storage") and "." not in name)
+    module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)
+    if not (is_of_torch or name in _NAMED.get(module, "").split() or (module, name) in _are_given()):
+        raise _lib.Failure(f"the state holds {module}.{name}, and other ranks make tensors, arrays and plain values of Python "
+                           "alone: let state_dict() give those, or name it to torch.serialization.add_safe_globals",
+                           _lib.USAGE)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Of what torch.save has written; torch.load of 1.13 lets nobody say what may be made."""
+
+    def __init__(self, archive: zipfile.ZipFile, directory: str) -> None:
+        super().__init__(io.BytesIO(archive.read(directory + "data.pkl")), encoding="utf-8")
+        self._archive, self._directory, self._storages = archive, directory, {}  # type: ignore[var-annotated]
+
+    def find_class(self, module: str, name: str) -> Any:
+        _check(module, name)
+        return super().find_class(module, name)
+
+    def persistent_load(self, pid: Any) -> Any:
+        _, its_type, key, _, _ = pid
+        if key not in self._storages:
+            data = bytearray(self._archive.read(f"{self._directory}data/{int(key)}"))
+            tensor = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+            self._storages[key] = (tensor.untyped_storage() if _NEW else tensor.storage().untyped())  # type: ignore[attr-defined]
+        dtype = torch.uint8 if its_type is torch.UntypedStorage else its_type.dtype
+        return torch.storage.TypedStorage(wrap_storage=self._storages[key], dtype=dtype, **({"_internal": True} if _NEW else {}))
+
+
+_NEW = not torch.__version__.startswith("1.")
+
+
+def packed(state: Any) -> bytes:
+    file = io.BytesIO()
+    torch.save(state, file)
+    with zipfile.ZipFile(file) as archive:  # what nobody could make again is said here, and not when it is needed
+        for operation, argument, _ in pickletools.genops(archive.read(_directory(archive) + "data.pkl")):
+            if operation.name == "GLOBAL":
+                _check(*argument.split(" "))
+    return file.getvalue()
+
+
+def unpacked(data: bytes) -> Any:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return _Unpickler(archive, _directory(archive)).load()
+    except _lib.Failure:
+        raise
+    except Exception as error:  # of other bytes pickle says anything
+        raise _lib.Failure(f"these are no bytes of Elastic's: {type(error).__name__}: {error}", _lib.USAGE) from None
+
+
+def _directory(archive: zipfile.ZipFile) -> str:
+    return archive.namelist()[0].split("/")[0] + "/"
