@@ -5,6 +5,7 @@
   paths: docs/…, tests/…, src/…, launcher/…, rendezvous/…, include/… and scripts/… named in a *.md exist (a name without
          suffix may have any), and so does each docs/… named in another file. In a table whose first column is of files, a
          bare name stands in the folder of the name before it, or of the column's head.
+  tests: `FILE: NAME` of a test's file: NAME is in it
   width: no line of docs/, README.md and CONTRIBUTING.md is wider than 120 columns, but in tables and code
 Usage: scripts/check_docs.py [--links] [ROOT]
   --links: of these the links alone, for pages that were installed without the tree
@@ -19,6 +20,7 @@ CODE = {".hpp", ".h", ".cpp", ".cu", ".py", ".cmake", ".txt", ".sh", ".1", ""}
 WIDTH = 120
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
 PATH = re.compile(r"(?<![\w./~-])(?:docs|tests|src|launcher|rendezvous|include|scripts)/[\w./*{},-]*")
+TEST = re.compile(r"`(tests/[\w./-]+\.(?:cpp|py)): ([^`]+)`")
 PAGE = re.compile(r"(?<![\w-])docs/[\w./-]*\w")
 
 
@@ -66,6 +68,9 @@ def page_violations(root, path):
         for name in named:
             if not exists(root, name):
                 yield f"{where}: {name} does not exist"
+        for name, test in TEST.findall(line):
+            if exists(root, name) and test not in (root / name).read_text():
+                yield f"{where}: {name} has no test '{test}'"
         if code or line.startswith("    "):
             continue
         if narrow and not table and len(line) > WIDTH and " " in line[:WIDTH].strip():
@@ -97,16 +102,18 @@ def self_test():
     """The check must be able to fail: what is planted is found, and nothing else."""
     with tempfile.TemporaryDirectory() as tmp:
         root = pathlib.Path(tmp)
-        for folder in ("docs", "src/a"):
+        for folder in ("docs", "src/a", "tests"):
             (root / folder).mkdir(parents=True)
         (root / "src/a/good.cpp").write_text("// docs/page.md\n// docs/gone.md\n")
+        (root / "tests/a_test.py").write_text("def test_that():\n")
         (root / "docs/page.md").write_text(
             "# A `good` page\n[ok](page.md#a-good-page) [ok](../src/) `src/a/good`, `src/{a}/g*`, https://x/src/none\n"
             "[gone](gone.md)\n[no heading](#nowhere)\n`src/a/none`, `src/{a,b}/good.cpp`\n" + "wide " * 30 + "\n"
-            "\n| file in `src/a` |\n|---|\n| `good`, `bad` " + "wide " * 30 + "|\n\n    " + "code " * 30 + "\n")
+            "\n| file in `src/a` |\n|---|\n| `good`, `bad` " + "wide " * 30 + "|\n\n    " + "code " * 30 + "\n"
+            "`tests/a_test.py: test_that`, `tests/a_test.py: test_this`\n")
         found = [v.split()[0] for v in violations(root)]
         return found == ["docs/page.md:3:", "docs/page.md:4:", "docs/page.md:5:", "docs/page.md:5:", "docs/page.md:6:",
-                         "docs/page.md:10:", "src/a/good.cpp:2:"]
+                         "docs/page.md:10:", "docs/page.md:13:", "src/a/good.cpp:2:"]
 
 
 if __name__ == "__main__":
