@@ -82,7 +82,7 @@ std::string job_script(std::vector<NodeKind> const& kinds, std::string const& co
           : kinds.empty() ? "##SBATCH --gpus-per-node=8\n"
                           : "";
   text += "#SBATCH --time=" + time_of(kind) + "\n#SBATCH --output=%x-%j.out\n\n";
-  text += kind.cpus > 0 ? "# srun does not take --cpus-per-task from sbatch (Slurm 22.05 and newer).\n"
+  text += kind.cpus > 0 ? "# srun does not take --cpus-per-task from sbatch (Slurm 22.05 and 23.02).\n"
                           "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n"
                         : "";
   return text +

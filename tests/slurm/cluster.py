@@ -41,11 +41,12 @@ PREFIX = "cxxrun-slurm-"
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(HERE))
 READY_GUARD = 60  # seconds
+TRACK = "cgroup" if namespaces.unified() else "linuxproc"  # with version 2 alone as sites have it
 PACKAGES = {"slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client", "munged": "munge",
             "ip": "iproute2", "bridge": "iproute2", "nsenter": "util-linux", "setpriv": "util-linux"}
 
 
-def why_not(proctrack="linuxproc"):
+def why_not(proctrack=TRACK):
     """Why no cluster can run here, in one line, or None."""
     if os.geteuid() != 0:
         return "not root"
@@ -77,7 +78,7 @@ class Cluster:
 
     It lives no longer than this process, however that ends, unless detached."""
 
-    def __init__(self, nodes=4, proctrack="linuxproc", gpus=4, cpus=None, config=None, visible=(), detached=False):
+    def __init__(self, nodes=4, proctrack=TRACK, gpus=4, cpus=None, config=None, visible=(), detached=False):
         self.gpus = list(gpus) if isinstance(gpus, (list, tuple)) else [gpus] * nodes
         self.nodes = node_names(len(self.gpus))
         self.plan = {"proctrack": proctrack, "detached": detached, "nodes": self.nodes,
@@ -147,20 +148,21 @@ class Cluster:
         base, proctrack = self.base, self.plan["proctrack"]
         os.makedirs(base + "/etc/slurm")
         os.mkdir(base + "/dev")
-        for number in range(max(self.gpus)):  # /dev/null by another name: Slurm only looks whether it is there
-            os.mknod(f"{base}/dev/gpu{number}", 0o20666, os.makedev(1, 3))
+        for number in range(max(self.gpus)):  # of NVIDIA's number, without a device: Slurm only looks whether it is there
+            os.mknod(f"{base}/dev/gpu{number}", 0o20666, os.makedev(195, number))
             os.chmod(f"{base}/dev/gpu{number}", 0o666)
         with open(os.open(base + "/etc/munge.key", os.O_CREAT | os.O_WRONLY, 0o600), "wb") as f:
             f.write(os.urandom(128))
         files = {"etc/hosts": slurm_conf.hosts(len(self.nodes)),
-                 "etc/slurm/slurm.conf": slurm_conf.slurm_conf(base, self.gpus, self.cpus, proctrack, self.config),
+                 "etc/slurm/slurm.conf": slurm_conf.slurm_conf(base, self.gpus, self.cpus, proctrack, namespaces.unified(),
+                                                               self.config),
                  "etc/slurm/gres.conf": slurm_conf.gres_conf(base, self.gpus),
+                 "etc/slurm/cgroup.conf": slurm_conf.cgroup_conf(proctrack, namespaces.unified()),
                  "plan.json": json.dumps(self.plan)}
-        if proctrack == "cgroup":
-            files["etc/slurm/cgroup.conf"] = slurm_conf.cgroup_conf()
         for name, text in files.items():
-            with open(f"{base}/{name}", "w") as f:
-                f.write(text)
+            if text is not None:
+                with open(f"{base}/{name}", "w") as f:
+                    f.write(text)
 
     def down(self):
         """Removes every trace. May be called twice."""
@@ -362,7 +364,7 @@ def main():
     given = arguments()
     if given.verb == "up":
         gpus = [int(word) for word in given.gpus.split(",")]
-        cluster = Cluster(given.nodes, "cgroup" if given.cgroup else "linuxproc",
+        cluster = Cluster(given.nodes, "cgroup" if given.cgroup else TRACK,
                           gpus if len(gpus) > 1 else gpus[0], detached=True,
                           config=dict(line.split("=", 1) for line in given.config))
         print(cluster.up().base)

@@ -4,6 +4,7 @@ Every worker tells its place, and takes part in a sum over all ranks through the
 import os
 
 import slurm_case
+from releases import expected
 from slurm_case import SlurmCase
 
 GPU_FORMS = {  # what asks for GPUs on two nodes, and the workers there
@@ -163,7 +164,7 @@ class SeveralTasksPerNode(FormCase):
         done = self.srun("-N2", "--ntasks-per-node=4", "--gpus-per-task=1", *self.task())
         self.assertEqual(done.code, 0, done)
         gpus = self.assert_tasks(done.out, 4, 4, own=True)
-        self.assertEqual(sorted(gpus), sorted("01230123"))
+        self.assertEqual(sorted(gpus), sorted(2 * expected("one GPU of each of four tasks")))
         self.assertEqual(done.err.count("LOCAL_RANK is 0"), 1, done)
         self.row("zero flags, one task per GPU", "srun -N2 --ntasks-per-node=4 --gpus-per-task=1 cxxrun ./train",
                  "1 worker per task, RANK=SLURM_PROCID, LOCAL_RANK=0 and LOCAL_WORLD_SIZE=1, as each sees one GPU; "
@@ -204,14 +205,15 @@ class SideBySide(FormCase):
         return self.train
 
     def test_two_steps_on_the_same_nodes_at_once(self):
-        step = f"srun --exact -N2 -n2 --gpus-per-node=2 cxxrun {self.held()}"
+        # The job's -c2 would make each step take all CPUs of the job, where srun takes it over (since 23.11).
+        step = f"srun --exact -N2 -n2 -c1 --gpus-per-node=2 cxxrun {self.held()}"
         job = self.sbatch(f"{step} & first=$!\n{step} & second=$!\nwait $first && wait $second", "-N2", "-n2", "-c2",
                           "--gpus-per-node=4", env={"SLURM_CPUS_PER_TASK": None})
         self.await_events(8, "place")
         self.open_gate("hold")
         self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
         gpus = [self.assert_job(self.output(job), 2, 2, step=f"{job}.{n}") for n in (0, 1)]
-        self.assertEqual({frozenset(of) for of in gpus}, {frozenset({"0,1"}), frozenset({"2,3"})})
+        self.assertEqual({frozenset(of) for of in gpus}, {frozenset({seen}) for seen in expected("two GPUs of each of two steps")})
         self.row("side by side", "twice in one job: srun --exact -N2 -n2 --gpus-per-node=2 "
                  "cxxrun ./train &", "two jobs of 4 workers that do not meet, each with its own GPUs")
 

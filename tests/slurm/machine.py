@@ -11,6 +11,7 @@ import time
 import namespaces as ns
 from slurm_conf import LOGIN, NETWORK, address
 
+UNIFIED = "unified"  # in place of a controller: version 2 of control groups
 DAEMON_GUARD = 20  # seconds
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -23,6 +24,9 @@ def become(name, base, plan, groups, talk):
         talk.detach()
         talk = socket.socket(fileno=3)
         set_up_process(f"{base}/{name}")
+        if UNIFIED in groups:  # its group is the root of those that it sees, as in a container
+            enter(groups[UNIFIED])
+            ns.unshare(ns.NEWCGROUP)
         ns.unshare(ns.NEWNS | ns.NEWNET | ns.NEWUTS | ns.NEWIPC)
         socket.sethostname(name)
         mount_all(base, plan["visible"], groups)
@@ -63,9 +67,20 @@ def mount_all(base, visible, groups):
     ns.bind(base + "/etc/slurm", "/etc/slurm")
     ns.hide([("/run", "755"), ("/dev/shm", "1777"), ("/tmp", "1777")], visible)
     os.makedirs("/run/munge", mode=0o755)
+    if UNIFIED in groups:
+        ns.unmount(ns.GROUPS)
+        ns.mount("cgroup2", ns.GROUPS, "cgroup2")
+        os.mkdir(ns.GROUPS + "/init.scope")
+        enter(ns.GROUPS + "/init.scope")  # the group above may not have processes once it hands controllers on
+        return
     for controller, group in groups.items():
         os.makedirs("/run/cgroup/" + controller)
         ns.bind(group, "/run/cgroup/" + controller)
+
+
+def enter(group):
+    with open(group + "/cgroup.procs", "w") as f:
+        f.write("0")
 
 
 def connect(name):
@@ -79,7 +94,7 @@ def start_daemons(name, base):
            f"--seed-file={folder}/munge/seed"],
           lambda: os.path.exists("/run/munge/munge.socket.2"), folder + "/munge/log")
     if name == LOGIN:
-        start(["slurmctld", "-D"], lambda: listens(name, 6817), folder + "/slurmctld.log")
+        start(["slurmctld", "-D"], lambda: listens(name, 6817) and answers(), folder + "/slurmctld.log")
     else:
         start(["slurmd", "-D"], lambda: listens(name, 6818), folder + "/slurmd.log")
 
@@ -87,6 +102,11 @@ def start_daemons(name, base):
 def listens(name, port):
     with socket.socket() as probe:
         return probe.connect_ex((address(name), port)) == 0
+
+
+def answers():
+    """Since 26.05 slurmctld listens before it has read its configuration."""
+    return subprocess.run(["scontrol", "ping"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def start(argv, ready, log):

@@ -3,8 +3,10 @@ import json
 import os
 import unittest
 
+import namespaces
 import slurm_case
 from jobs import read
+from releases import expected
 from slurm_case import SlurmCase
 
 # Rank 1 takes more than the step may have. Without it the job ends.
@@ -19,12 +21,14 @@ time.sleep(1000)
 
 
 def counts_memory():
-    """Whether control groups of version 1 have the memory controller here."""
+    """Whether Slurm's control groups have the memory controller here."""
+    if namespaces.unified():
+        return "memory" in read(namespaces.GROUPS + "/cgroup.controllers").split()
     with open("/proc/cgroups") as f:
         return any(line.startswith("memory\t") and line.split()[1] != "0" for line in f)
 
 
-@unittest.skipUnless(counts_memory(), "no memory controller of control groups, version 1")
+@unittest.skipUnless(counts_memory(), "no memory controller of control groups")
 class Memory(SlurmCase):
     cluster_options = {"nodes": 2, "proctrack": "cgroup",
                        "config": {"TaskPlugin": "task/cgroup", "SelectTypeParameters": "CR_CPU_Memory"}}
@@ -34,8 +38,9 @@ class Memory(SlurmCase):
         done = self.salloc(f"-N{nodes}", "--mem=200", "srun", "--mem=100", "cxxrun", "--no-python", *arguments, "python3", "-c",
                            GREEDY)
         self.assertNotEqual(done.code, 0, done)
+        step = expected("step in a report")
         self.assertRegex(done.err, r"rank 1 on node\d: signal 9 \(SIGKILL\): killed by the kernel: memory limit 100 MiB "
-                                   r"of step \d+\.0 \(worker peak \d+ MiB, ")
+                                   rf"of {step} \(worker peak \d+ MiB, ")
         self.assertIn("advice:        raise --mem, or use less memory", done.err)
         return done
 

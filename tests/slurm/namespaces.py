@@ -6,9 +6,11 @@ import subprocess
 import tempfile
 
 NEWNS, NEWUTS, NEWIPC, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000
+NEWCGROUP = 0x2000000
 BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 0x40000
 DETACH = 2
 SET_PDEATHSIG = 1
+GROUPS = "/sys/fs/cgroup"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -17,6 +19,11 @@ def _check(result, what):
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def unified():
+    """Whether this machine has control groups of version 2 alone."""
+    return os.path.exists(GROUPS + "/cgroup.controllers")
 
 
 def unshare(flags):
@@ -82,7 +89,7 @@ def _probes(place, freezer):
     yield "a bridge", lambda: _link("name", "br0", "type", "bridge")
     yield "a veth pair", lambda: _link("name", "a", "type", "veth", "peer", "name", "b")
     yield "UTS and IPC namespaces", lambda: unshare(NEWUTS | NEWIPC)
-    if freezer:
+    if freezer and not unified():
         yield "a cgroup v1 freezer", lambda: (mount("freezer", place, "cgroup", data="freezer"),
                                               os.mkdir(f"{place}/cxxrun-slurm-{os.getpid()}.probe"),
                                               os.rmdir(f"{place}/cxxrun-slurm-{os.getpid()}.probe"))

@@ -4,6 +4,7 @@ import os
 import sys
 
 import slurm_case
+from releases import expected
 from slurm_case import SlurmCase, wait_until
 
 BEGIN = "cxxrun-rendezvous --background > rendezvous.out\n"
@@ -24,6 +25,10 @@ class JobScript(SlurmCase):
         words = self.scontrol("show", "config").out.split("\n")
         return next(line.split("=")[1].strip() for line in words if line.startswith("ClusterName"))
 
+    def assert_file_is_gone(self, job):
+        if expected("a forgotten rendezvous ends by itself"):
+            self.assertFalse(os.path.exists(self.file(job)))
+
     def started(self, generation=None):
         return [event[3:] for event in self.events("start", generation)]
 
@@ -41,7 +46,7 @@ class JobScript(SlurmCase):
         told = [(e[0], *e[3:]) for e in self.events("start")]
         self.assertEqual(sorted(set(told)), [(1, "0", address, f"{job}.0"), (2, "1", address, f"{job}.0"),
                                              (3, "1", address, f"{job}.1"), (4, "0", address, f"{job}.2")])
-        self.assertFalse(os.path.exists(self.file(job)))
+        self.assert_file_is_gone(job)
         self.row("Rendezvous in the job script", "cxxrun-rendezvous --background; srun cxxrun …; srun cxxrun …",
                  "the second step goes on with the restart count of a first one that failed; generation numbers go on")
 
@@ -78,7 +83,7 @@ class JobScript(SlurmCase):
             self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
             self.assert_nothing_left()
             self.assertIn("verdict: success", self.output(job))
-            self.assertFalse(os.path.exists(self.file(job)))
+            self.assert_file_is_gone(job)
             os.remove(self.path("rendezvous.out"))
         job = self.sbatch(f"{BEGIN}{STEP} cxxrun --shutdown-timeout 2 {worker}", "-N2")
         self.await_events(2, "start")

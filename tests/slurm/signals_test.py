@@ -151,8 +151,9 @@ class Signals:
         self.row("signals", "Ctrl-C twice at srun", "SIGINT, and Slurm's SIGKILL 20 ms later; nothing is left")
 
     def test_a_checkpoint_signal_goes_once_before_the_end_that_slurm_names(self):
+        # srun sets the variable itself since 23.02, and before it has to be made up.
         job = self.submit("export SLURM_JOB_END_TIME=$(($(date +%s) + 300))\n"
-                          + self.command(options="--checkpoint-signal USR1@290"))
+                          + self.command(options="--checkpoint-signal USR1@290"), "-t", "5")
         self.assert_all_heard("SIGUSR1")
         self.assertEqual(self.job(job)["JobState"], "RUNNING")
         self.assertEqual(self.output(job).count("290 s before the end"), NODES)

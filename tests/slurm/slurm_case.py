@@ -20,6 +20,7 @@ import evidence
 import jobs
 from cluster import LOGIN, PATH, Cluster, why_not
 from jobs import Hang, children, processes_with, read, wait_until, what_runs
+from machine import tail
 
 GUARD = 60  # seconds; against hanging only
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY")
@@ -27,7 +28,7 @@ OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL",
 _current = None  # the module's cluster
 
 
-def use_cluster(nodes=4, proctrack="linuxproc", gpus=4, cpus=None, config=None):
+def use_cluster(nodes=4, proctrack=clusters.TRACK, gpus=4, cpus=None, config=None):
     """For setUpModule: starts the cluster of this module, which is removed after its last test."""
     global _current
     _current = start_cluster(unittest.addModuleCleanup, nodes=nodes, proctrack=proctrack, gpus=gpus, cpus=cpus,
@@ -36,7 +37,7 @@ def use_cluster(nodes=4, proctrack="linuxproc", gpus=4, cpus=None, config=None):
 
 
 def start_cluster(add_cleanup, **options):
-    reason = why_not(options.get("proctrack", "linuxproc"))
+    reason = why_not(options.get("proctrack", clusters.TRACK))
     if reason:
         raise unittest.SkipTest(f"no Slurm cluster here: {reason}")
     started = Cluster(visible=[os.path.dirname(jobs.CXXRUN)] if jobs.CXXRUN else [], **options)
@@ -141,6 +142,16 @@ class SlurmCase(jobs.JobCase):
             cancel(left())
             if not self.cluster.ill:
                 wait_until(lambda: not left(), "cancelled jobs are gone", 90)
+
+    def await_events(self, *what, **more):
+        try:
+            return super().await_events(*what, **more)
+        except Hang as hang:
+            base = self.cluster.base
+            logs = [f"{base}/{LOGIN}/slurmctld.log", *(f"{base}/{node}/slurmd.log" for node in self.cluster.nodes)]
+            jobs_said = [read(self.path(name)) for name in os.listdir(self.dir) if name.startswith("slurm-")]
+            raise Hang("\n".join([str(hang), self.login("squeue", "-o", "%A %T %R").out, *jobs_said,
+                                  *(f"{log}:\n{tail(log, 8)}" for log in logs)])) from None
 
     # ---- commands
 

@@ -22,7 +22,7 @@ def hosts(count):
     return "\n".join(lines) + "\n"
 
 
-def settings(base, proctrack):
+def settings(base, proctrack, unified):
     """Keys of slurm.conf and their values, in file order."""
     return {
         "ClusterName": "cxxrun",
@@ -38,7 +38,7 @@ def settings(base, proctrack):
         "SlurmctldPidFile": "/run/slurmctld.pid",
         "SlurmdPidFile": "/run/slurmd.pid",
         "ProctrackType": f"proctrack/{proctrack}",
-        "TaskPlugin": "task/none",
+        "TaskPlugin": "task/cgroup,task/affinity" if proctrack == "cgroup" and unified else "task/none",
         "JobAcctGatherType": "jobacct_gather/none",
         "AccountingStorageType": "accounting_storage/none",
         "SelectType": "select/cons_tres",  # GPUs are requested, so plain select/linear will not do
@@ -57,9 +57,9 @@ def settings(base, proctrack):
     }
 
 
-def slurm_conf(base, gpus, cpus, proctrack, overrides):
-    """gpus: how many each node has, one number per node."""
-    keys = settings(base, proctrack)
+def slurm_conf(base, gpus, cpus, proctrack, unified, overrides):
+    """gpus: how many each node has, one number per node; unified: control groups are of version 2 alone."""
+    keys = settings(base, proctrack, unified)
     for key, value in overrides.items():
         known = next((name for name in keys if name.lower() == key.lower()), key)
         keys[known] = value
@@ -77,5 +77,11 @@ def gres_conf(base, gpus):
     return "".join(line + "\n" for line in lines)
 
 
-def cgroup_conf():
+def cgroup_conf(proctrack, unified):
+    """None: there is no such file."""
+    if proctrack != "cgroup":
+        return "CgroupPlugin=disabled\n" if unified else None  # or slurmd looks for version 2, and wants systemd
+    if unified:
+        return ("CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nEnableControllers=yes\n"
+                "ConstrainRAMSpace=yes\nConstrainDevices=yes\n")
     return "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/run/cgroup\nConstrainRAMSpace=yes\n"  # the last for task/cgroup

@@ -27,7 +27,7 @@ TEST_CASE("job_script: GPUs come first, then the default partition", "[unit]") {
         "#SBATCH --gpus-per-node=8\n"
         "#SBATCH --time=10:00\n"
         "#SBATCH --output=%x-%j.out\n\n"
-        "# srun does not take --cpus-per-task from sbatch (Slurm 22.05 and newer).\n"
+        "# srun does not take --cpus-per-task from sbatch (Slurm 22.05 and 23.02).\n"
         "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n"
         "# A table of what is wrong with the nodes; leave it out once all is well.\n"
         "srun cxxrun --doctor train.py || exit\n"
