@@ -29,4 +29,4 @@ def head():
 
 
 if __name__ == "__main__":
-    evidence.main(__doc__, "slurm_tested.md", ["-L", "slurm"], head, ["what you type", "what happened"], line)
+    evidence.main(__doc__, "slurm_tested.md", ["-L", "^slurm$"], head, ["what you type", "what happened"], line)

@@ -141,3 +141,11 @@ function(cxxrun_slurm_test name script)
     /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/${script} $<TARGET_FILE:cxxrun_program>)
   set_tests_properties(${name} PROPERTIES TIMEOUT 1200 SKIP_RETURN_CODE 77 RESOURCE_LOCK slurm COST 100)
 endfunction()
+
+# cxxrun_todays_slurm_test(NAME SUITE run|guest SCRIPT [slow]): the same on a Slurm that tests/support/todays_slurm has fetched.
+function(cxxrun_todays_slurm_test name suite place script)
+  cxxrun_command_test(${name} "todays_slurm;${ARGN}" ${PROJECT_SOURCE_DIR}/tests/support/todays_slurm ${suite} ${place}
+    /usr/bin/python3 -B ${CMAKE_CURRENT_SOURCE_DIR}/${script} $<TARGET_FILE:cxxrun_program>)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 3600 SKIP_RETURN_CODE 77 RESOURCE_LOCK slurm COST 100
+    ENVIRONMENT CXXRUN_PATIENCE=1)
+endfunction()
