@@ -58,6 +58,8 @@ class Claimed(_device.Cuda):
 
     def after(self, calls):
         for its in calls:
+            if its.error is not None:  # known already
+                raise its.error
             while not its.is_done(100):
                 pass
 

@@ -1,8 +1,9 @@
 """The host runs ahead of the device, and a peer dies meanwhile: elastic_gate.py HOW [fused] [average] [gpu]
 
 Two ranks, 6 steps, CXXRUN_CLAIMED=late. In step 3 of generation 1 rank 1 dies when rank 0 has begun its calls. HOW: update,
-rank 0 goes on to it; loss, it looks at what the others should have added and raises; own, the same in a step in which nobody
-dies, where it is the script's own; quiet, nothing happens.
+rank 0 goes on to it; known, it goes on to it when the failure is known; alone, to it and to that of the next step, which
+makes no calls; loss, it looks at what the others should have added and raises; own, the same in a step in which nobody dies,
+where it is the script's own; quiet, nothing happens.
 `fused`: with an optimizer that leaves out an update itself, so that rank 0 hears of the failure in its next step;
 `average`: beside an average of the parameters; `gpu`: on a GPU, which the ranks may share, and not on CXXRUN_CLAIMED.
 Prints "end PID COMPLETED HASH", and "back" where a completed step was none."""
@@ -76,14 +77,18 @@ while job.running(6):
     try:
         with job.step():
             optimizer.zero_grad(set_to_none=True)
-            loss = ddp(torch.randn(4, 8).to(ON)).square().mean()
+            is_alone = HOW == "alone" and (job.generation, job.completed) == (1, 4)
+            loss = (model if is_alone else ddp)(torch.randn(4, 8).to(ON)).square().mean()
             if is_third() and HOW != "own" and dist.get_rank() == 1:
                 fall()
             loss.backward()
             ranks = torch.ones(1, device=ON)
-            dist.all_reduce(ranks)
+            if not is_alone:
+                dist.all_reduce(ranks)
             if is_third():
                 open(AHEAD, "w").close()
+                while HOW == "known" and not all(each.is_done(100) for each in job._carrier.queue.newest()):
+                    pass
                 if HOW == "own" or HOW == "loss" and ranks.item() != 2:
                     raise ArithmeticError("this is not the sum")
             optimizer.step()

@@ -65,12 +65,12 @@ class Ahead(DeviceCase):
         """`hears_later`: in the step after the one whose update was left out."""
         whole = set(self.ends([self.run_gate("quiet", *kind)]).values())
         self.assertEqual(len(whole), 1)
-        for how in ("update", "loss"):
+        for how in ("update", "loss", *("known", "alone") * hears_later):
             with self.subTest(how=how, kind=kind):
                 agent = self.run_gate(how, *kind, restarts=1)
                 self.assertEqual(set(self.ends([agent]).values()), whole)
                 self.assertNotIn("raised", agent.stdout)
-                self.assertEqual("back" in agent.stdout, hears_later and how == "update")
+                self.assertEqual("back" in agent.stdout, hears_later and how in ("update", "alone"))
 
     def test_no_update_is_made_of_what_the_death_of_a_peer_has_left(self):
         self.assert_gate_is_kept()

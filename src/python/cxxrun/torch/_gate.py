@@ -35,18 +35,25 @@ class Gate:
         """All of the step under way."""
         return self.is_used and self._calls == self._carrier.queue.calls
 
+    def cover(self) -> None:
+        """Ahead of an update of this step, of which nothing has begun where this raises a PeerFailure: one that is known, or that
+        of the step before."""
+        if self.is_used:
+            return
+        self.confirm()
+        works, self._calls = self._carrier.queue.newest(), self._carrier.queue.calls
+        try:
+            self._gpu.after(works)
+        except _lib.PeerFailure as failure:
+            raise self._carrier.note(failure) from None
+        self._works = works
+        self._found.copy_(self._flag, non_blocking=True)
+        self._told.copy_(self._found, non_blocking=True)
+        self._event = self._gpu.event()
+        self.is_used = True
+
     def update(self, optimizer: torch.optim.Optimizer, step: Callable[[], Any]) -> Any:
-        if not self.is_used:
-            self.confirm()
-            self._works, self._calls = self._carrier.queue.newest(), self._carrier.queue.calls
-            try:
-                self._gpu.after(self._works)
-            except _lib.PeerFailure as failure:
-                raise self._carrier.note(failure) from None
-            self._found.copy_(self._flag, non_blocking=True)
-            self._told.copy_(self._found, non_blocking=True)
-            self._event = self._gpu.event()
-            self.is_used = True
+        """After cover()."""
         scalers = getattr(optimizer, "found_inf", None)
         optimizer.found_inf = self._found if scalers is None else torch.maximum(self._found, scalers)  # type: ignore[attr-defined]
         try:

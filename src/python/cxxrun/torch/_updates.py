@@ -45,6 +45,8 @@ class Updates:
             if gate is None or gate.is_used and not gate.covers_calls():
                 gate = None
                 self.commit()
+            else:
+                gate.cover()
             if self._carrier.failure is not None and not self.any_begun:
                 raise self._carrier.failure
             if _still_there(self._left.get(name, [])):
