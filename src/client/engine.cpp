@@ -16,7 +16,12 @@ constexpr Clock::duration kShortLook = std::chrono::microseconds(20);
 constexpr Clock::duration kLongLook = std::chrono::microseconds(200);
 
 Engine::Engine(std::unique_ptr<host::Backend> backend, worker::Recorder recorder)
-    : pid_(::getpid()), backend_(std::move(backend)), recorder_(recorder), device_(backend_->device()) {}
+    : pid_(::getpid()), backend_(std::move(backend)), recorder_(recorder), device_(backend_->device()) {
+  if (device_ !=
+      nullptr) {  // it waits for such a call, whatever its threads do: a stream may, or whoever asks is it done
+    device_->report([recorder](bool busy) { busy ? recorder.waits() : recorder.goes_on(); });
+  }
+}
 
 std::shared_ptr<Engine> Engine::shared(std::unique_ptr<host::Backend> backend, worker::Recorder recorder) {
   return {new Engine(std::move(backend), recorder), [](Engine* engine) {
@@ -126,14 +131,12 @@ bool Engine::done(std::uint64_t ticket) const noexcept {
 void Engine::wait(std::uint64_t ticket) {
   require_own();
   if ((ticket & kOnDevice) != 0) {
-    recorder_.waits();
     try {
       device_->wait(ticket & ~kOnDevice);
     } catch (PeerFailure const& failure) {
       recorder_.lost(failure);
       throw;
     }
-    recorder_.goes_on();
     // Whoever only lets a stream wait stays inside, for the page, until it waits itself or makes another call.
     if (newest_on_device_.load(std::memory_order_acquire) == ticket) {
       recorder_.done(noted_on_device_.load(std::memory_order_relaxed));

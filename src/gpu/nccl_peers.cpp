@@ -7,12 +7,18 @@
 #include "src/core/text.hpp"
 
 namespace cxxrun::gpu {
+namespace {
 
 /// NCCL may notice that a connection broke before the host backend learns who died: so long the name is waited for.
 constexpr Millis kBlame{2000};
-/// Ranks whose patience with one call ends this much apart still report at the same time.
-constexpr Millis kHearing{5000};
 constexpr Millis kTick{1};
+
+/// Ranks whose patience with one call ends this much apart still report at the same time.
+Millis hearing(Millis op_timeout) {
+  return std::min(op_timeout, std::clamp(op_timeout / 10, Millis(1000), Millis(5000)));
+}
+
+}  // namespace
 
 std::string verdict(std::span<CallReport const> ranks, std::span<int const> numbers,
                     std::vector<std::string> const& names, std::string const& patience) {
@@ -87,7 +93,7 @@ host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) n
   std::vector<CallReport> told(static_cast<std::size_t>(world()));
   host_->run_within(
       {.kind = comm::Kind::all_gather, .type = DType::u8, .count = sizeof mine, .in = &mine, .out = told.data()},
-      std::min(kHearing, config_.op_timeout));
+      hearing(config_.op_timeout));
   if (reason.why == Reason::Why::late) {
     own = host::facts_of(fail(Errc::timeout, verdict(told, numbers_, names_, seconds_text(config_.op_timeout))));
   }

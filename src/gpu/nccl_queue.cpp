@@ -144,6 +144,7 @@ std::uint64_t NcclQueue::submit(comm::Call const& call) {
   }
   Lock lock(mutex_);
   await_slot(lock);
+  set_busy(true);  // before NCCL, which may wait for peers in the call
   auto const asked = plugin_call(call);
   this->call(lock, "a call's stream", [&](auto& status) { return api_.after(comm_, call.stream.handle, &status); });
   this->call(lock, "a call", [&](auto& status) { return api_.enqueue(comm_, &asked, &status); });
@@ -246,6 +247,7 @@ std::int32_t NcclQueue::advance(cxxrun_cuda_status& status) {
     progress_ = Clock::now();
     reached_.store(reached + 1, std::memory_order_release);
   }
+  set_busy(false);
   return CXXRUN_CUDA_OK;
 }
 

@@ -49,6 +49,7 @@ class NcclQueue final : public host::DeviceQueue {
   /// Ends NCCL for that reason, unless it has ended, and throws what it ended with.
   [[noreturn]] void fail(Reason const& reason);
 
+  void report(std::function<void(bool)> busy) override { tell_busy_ = std::move(busy); }
   [[nodiscard]] bool is_device(void const* memory) override;
   [[nodiscard]] bool takes(comm::Call const& call) override {
     return comm::in_bytes(call, 1) > 0 && is_device(call.out);
@@ -89,6 +90,12 @@ class NcclQueue final : public host::DeviceQueue {
     if (marked_ - reached_.load() >= kSlots) {
       wait_locked(lock, marked_ + 1 - kSlots);
     }
+  }
+  void set_busy(bool busy) {
+    if (busy_ != busy && tell_busy_) {
+      tell_busy_(busy);
+    }
+    busy_ = busy;
   }
   [[nodiscard]] std::uint64_t mark_locked(Lock& lock, CallReport const& what);
   void wait_locked(Lock& lock, std::uint64_t point);
@@ -137,6 +144,8 @@ class NcclQueue final : public host::DeviceQueue {
   std::atomic<TimePoint> looked_{};     ///< when somebody last saw to the peers
   std::atomic<std::uint64_t> made_{0};  ///< calls
   std::array<CallReport, kSlots> under_way_{};
+  std::function<void(bool)> tell_busy_;
+  bool busy_ = false;
   int waiting_ = 0;  ///< threads that look at the peers themselves
   bool closed_ = false;
 

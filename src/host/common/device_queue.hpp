@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -24,6 +25,10 @@ class DeviceQueue {
   DeviceQueue(DeviceQueue const&) = delete;
   DeviceQueue& operator=(DeviceQueue const&) = delete;
   virtual ~DeviceQueue() = default;
+
+  /// Before the first call. From any thread, busy(true) is called when one begins and none is under way, and
+  /// busy(false) when all are done; where one has failed, it is not.
+  virtual void report(std::function<void(bool)> busy) = 0;
 
   /// Throws, as what follows does, when that cannot be told: then the device has failed.
   [[nodiscard]] virtual bool is_device(void const* memory) = 0;

@@ -63,6 +63,30 @@ TEST_CASE("nccl: an engine's Works of the device are done, waited for and waited
   CHECK(eventually([&] { return engine.done(second); }));
 }
 
+TEST_CASE("nccl: a rank whose group has a call under way does not compute, whoever waits for it") {
+  NcclWorld world;
+  worker::ControlPage page;
+  page.generation = 7;
+  Engine engine(world.join(), {page, 7, false});
+  auto* const memory = engine.allocate(64);
+  CHECK(page.elsewhere == 0);
+  world.device.runs = false;
+  auto const ticket = engine.submit(sum_of(memory));
+  CHECK(page.elsewhere == 1);  // a stream
+  static_cast<void>(engine.submit(sum_of(memory)));
+  CHECK_FALSE(engine.wait_for(ticket, 1ms));
+  CHECK(page.elsewhere == 1);
+  world.device.runs = true;
+  CHECK(eventually([&] { return page.elsewhere == 0; }));
+  engine.wait(engine.submit(sum_of(memory)));
+  CHECK(page.elsewhere == 0);
+  world.device.runs = false;
+  static_cast<void>(engine.submit(sum_of(memory)));
+  engine.abort(host::facts_of(fail(Errc::closed, "over")));
+  CHECK(eventually([&] { return world.device.aborted == 1; }));
+  CHECK(page.elsewhere == 1);  // it has failed, and nobody is kept waiting by whoever unwinds
+}
+
 TEST_CASE("nccl: memory that is not there, or not of one size, is a failure on all ranks") {
   NcclWorld world;
   world.op_timeout = 50ms;
