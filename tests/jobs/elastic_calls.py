@@ -77,6 +77,30 @@ assert [part.tolist() for part in parts] == [[me, me], [10 + me, 10 + me]]
 out = torch.empty(4)
 dist.all_to_all_single(out, ramp)
 assert out.tolist() == [[0, 1, 10, 11], [2, 3, 12, 13]][me], out
+sizes = [[3, 0], [2, 4]]  # by who gives and who takes
+given = list(torch.arange(10.0 * me, 10 * me + sum(sizes[me])).split(sizes[me]))
+parts = [torch.empty(of[me]) for of in sizes]
+dist.all_to_all(parts, given)
+assert [part.tolist() for part in parts] == [[[0, 1, 2], [10, 11]], [[], [12, 13, 14, 15]]][me], parts
+out = torch.empty(sum(of[me] for of in sizes), 2, dtype=torch.bool)
+rows = torch.stack([torch.cat(given) > 11, torch.ones(sum(sizes[me])) > 0], 1)
+dist.all_to_all_single(out, rows, [of[me] for of in sizes], sizes[me])
+assert out[:, 0].tolist() == [[False] * 5, [True] * 4][me] and out[:, 1].all(), out
+dist.all_to_all([torch.empty(0), torch.empty(0)], [torch.empty(0), torch.empty(0)])
+halves = dist._make_nccl_premul_sum(0.5)
+if hasattr(torch, "compile"):  # 1.13 does not tell the factor
+    own = dist._make_nccl_premul_sum([0.5, 0.25][me])
+    for x in (torch.tensor([me + 1.0, 8]), torch.tensor([me + 1.0, 8], dtype=torch.float16)):
+        dist.all_reduce(x, op=own)
+        assert x.tolist() == [1, 6], x
+    out = torch.empty(2)
+    reduce_scatter_tensor(out, ramp, op=halves)
+    assert out.tolist() == [[5, 6], [7, 8]][me] and ramp[0] == 10 * me, (out, ramp)
+    x = torch.tensor([me + 1.0])
+    dist.reduce(x, dst=1, op=dist._make_nccl_premul_sum(torch.tensor([0.5])))
+    assert x.item() == (1.5 if me == 1 else 1)
+else:
+    refused("PREMUL_SUM", dist.all_reduce, torch.zeros(2), halves)
 several = [torch.full((2,), me + 1.0), torch.full((3,), me + 2.0)]
 dist.all_reduce_coalesced(several)
 assert [each.tolist() for each in several] == [[3, 3], [5, 5, 5]]
@@ -160,6 +184,9 @@ refused("all_gather with", dist.all_gather, [torch.zeros(3), torch.zeros(3)], to
 refused("reduce_scatter with", dist.reduce_scatter, torch.zeros(2), [torch.zeros(3), torch.zeros(3)])
 refused("reduce_scatter_tensor with", reduce_scatter_tensor, torch.zeros(3), torch.zeros(4))
 refused("all_to_all_single of parts", dist.all_to_all_single, torch.zeros(3), torch.zeros(3))
+refused("all_to_all_single with splits [1, 1] of 3", dist.all_to_all_single, torch.zeros(3), torch.zeros(3), [1, 1], [1, 2])
+refused("in another size", dist.all_to_all_single, torch.zeros(3), torch.zeros(3), [1, 2], [[1, 2], [2, 1]][me])
+refused("PREMUL_SUM of torch.int32", dist.all_reduce, torch.zeros(2, dtype=torch.int32), halves)
 refused("the backend gloo", lambda: dist.new_group([0, 1], backend="gloo"))
 if not torch.__version__.startswith("1."):
     refused("use_local_synchronization", lambda: dist.new_group([0], use_local_synchronization=True))

@@ -81,7 +81,8 @@ class Group(ProcessGroup):
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
         (tensor,) = tensors if len(tensors) == 1 else refuse("all_reduce of several tensors in one call")
-        kind, op, scale = self._reduction(opts, tensor, "all_reduce")
+        reduction = kind, op, scale = self._reduction(opts, tensor, "all_reduce")
+        _multiplied(opts, tensor, tensor)
         its, comm, count = self._carrier, self._comm, tensor.numel()
         if its.gpu.carries(tensor) and not _is_lacking(tensor, op):
             if self._size == 1:
@@ -90,27 +91,27 @@ class Group(ProcessGroup):
             return its.start_on_device(comm, lambda stream: comm.start_all_reduce(address, address, count, kind, op, scale,
                                                                                   None, stream), tensors, [tensor])
         if its.gpu.stages(tensor):
-            return its.start_blocking(lambda: self._all_reduce(tensor, tensor, opts, "all_reduce"), tensors)
+            return its.start_blocking(lambda: self._all_reduce(tensor, tensor, reduction), tensors)
         is_bucket = is_from_backward()
         place = its.place(comm, tensor) if is_bucket else tensor.data_ptr()
         return (its.start_in_backward if is_bucket else its.start)(
             lambda: comm.start_all_reduce(place, place, count, kind, op, scale, tensor), tensors)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
-        for tensor in tensors:
-            self._reduction(opts, tensor, "all_reduce")
-        for tensor in tensors:
-            self._all_reduce(tensor, tensor, opts, "all_reduce")
+        reductions = [self._reduction(opts, tensor, "all_reduce") for tensor in tensors]
+        for tensor, reduction in zip(tensors, reductions):
+            self._all_reduce(_multiplied(opts, tensor, tensor), tensor, reduction)
         return done(tensors)
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
         (tensor,) = tensors if len(tensors) == 1 else refuse("reduce of several tensors in one call")
         target = tensor if opts.rootRank == self._rank else torch.empty_like(tensor)
-        self._all_reduce(tensor, target, opts, "reduce")
+        reduction = self._reduction(opts, tensor, "reduce")
+        self._all_reduce(_multiplied(opts, tensor), target, reduction)
         return done(tensors)
 
-    def _all_reduce(self, tensor: torch.Tensor, target: torch.Tensor, opts: Any, call: str) -> None:
-        kind, op, scale = self._reduction(opts, tensor, call)
+    def _all_reduce(self, tensor: torch.Tensor, target: torch.Tensor, reduction: Tuple[int, int, float]) -> None:
+        kind, op, scale = reduction
         carry = self._carry_on_host if _is_lacking(tensor, op) else self._carry
         carry(lambda source, target, stream: self._comm.start_all_reduce(
             source.data_ptr(), target.data_ptr(), source.numel(), kind, op, scale, (source, target), stream), tensor, target)
@@ -135,6 +136,7 @@ class Group(ProcessGroup):
     def _reduce_scatter(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any, call: str) -> None:
         kind, op, scale = self._reduction(opts, tensor, call)
         self._check_sizes(output, tensor, call)
+        tensor = _multiplied(opts, tensor)
         carry = self._carry_on_host if _is_lacking(tensor, op) else self._carry
         carry(lambda source, target, stream: self._comm.start_reduce_scatter(
             source.data_ptr(), target.data_ptr(), target.numel(), kind, op, scale, (source, target), stream), tensor, output)
@@ -207,26 +209,56 @@ class Group(ProcessGroup):
         return done(outputs)
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
-        self._check_parts(inputs, inputs[0], "all_to_all")
-        self._check_parts(outputs, inputs[0], "all_to_all")
-        parts = torch.stack(inputs)
-        self._check_memory(parts, "all_to_all")
-        received = torch.empty_like(parts)
-        self._all_to_all(received, parts)
-        _copy(torch.unbind(received), outputs)
+        for each in (*outputs, *inputs):
+            self._check_memory(each, "all_to_all")
+            if each.dtype != inputs[0].dtype or each.device != inputs[0].device or len(outputs) != self._size != len(inputs):
+                refuse("all_to_all with lists that are not of a tensor of one type for each rank")
+        self._all_to_all_parts(outputs, inputs, "all_to_all")
         return done(outputs)
 
     def all_to_all_single(self, output: torch.Tensor, tensor: torch.Tensor, output_splits: Any = None,
                           input_splits: Any = None, opts: Any = None) -> Work:
-        if len(set(output_splits or ())) > 1 or len(set(input_splits or ())) > 1 or tensor.shape != output.shape or (
-                tensor.dtype != output.dtype or tensor.shape[0] % self._size):
-            refuse("all_to_all_single of parts that differ in size or type")
-        self._check_memory(tensor, "all_to_all_single")
-        self._check_memory(output, "all_to_all_single")
-        self._all_to_all(output, tensor)
+        """Of any sizes where all ranks give splits."""
+        call = "all_to_all_single"
+        self._check_memory(tensor, call)
+        self._check_memory(output, call)
+        if tensor.dtype != output.dtype or tensor.device != output.device:
+            refuse(f"{call} of tensors that differ in type or device")
+        if output_splits or input_splits:
+            self._all_to_all_parts(self._parts(output, output_splits, call), self._parts(tensor, input_splits, call), call)
+        else:
+            if tensor.shape != output.shape or tensor.shape[0] % self._size:
+                refuse(f"{call} of parts that differ in size, without splits,")
+            self._all_to_all(output, tensor)
         return done(output)
 
     alltoall_base = all_to_all_single
+
+    def _parts(self, tensor: torch.Tensor, splits: Any, call: str) -> Tensors:
+        sizes = list(splits) if splits else [tensor.shape[0] // self._size] * self._size
+        if len(sizes) != self._size or sum(sizes) != tensor.shape[0]:
+            refuse(f"{call} with splits {sizes} of {tensor.shape[0]} for {self._size} ranks")
+        return list(tensor.detach().split(sizes))
+
+    def _all_to_all_parts(self, outputs: Tensors, inputs: Tensors, call: str) -> None:
+        """Each as large as the largest of any rank. All ranks are refused where two of them mean different sizes."""
+        its, comm, kind = self._carrier, self._comm, _lib.TYPES["int64"]
+        given, due = (torch.tensor([part.numel() for part in parts]) for parts in (inputs, outputs))
+        told = torch.empty_like(given)
+        its.run(lambda: comm.start_all_to_all(given.data_ptr(), told.data_ptr(), 1, kind, (given, told)))
+        most = torch.stack([given.max(), (told != due).any().long()])
+        its.run(lambda: comm.start_all_reduce(most.data_ptr(), most.data_ptr(), 2, kind, _lib.OPS["max"], 1.0, most))
+        if most[1]:
+            refuse(f"{call} of parts that one rank gives in another size than the other one takes")
+        sent = inputs[0].new_zeros((self._size, int(most[0])))
+        received = torch.empty_like(sent)
+        with torch.no_grad():
+            for row, part in zip(sent, inputs):
+                row[:part.numel()] = part.reshape(-1)
+            if sent.numel() > 0:
+                self._all_to_all(received, sent)
+            for row, part in zip(received, outputs):
+                part.copy_(row[:part.numel()].view(part.shape))
 
     def _all_to_all(self, output: torch.Tensor, tensor: torch.Tensor) -> None:
         count, kind = _units(tensor)
@@ -281,6 +313,14 @@ def _copy(parts: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> Non
         target.copy_(part)
 
 
+def _multiplied(opts: Any, tensor: torch.Tensor, out: Optional[torch.Tensor] = None) -> torch.Tensor:
+    """By the factor of PREMUL_SUM, which may be another one on each rank. `out`: the tensor itself, where it is to be changed."""
+    if opts is None or opts.reduceOp != getattr(dist.ReduceOp, "PREMUL_SUM", None):
+        return tensor
+    factor = opts.reduceOp.__getstate__()[1]
+    return (tensor.detach().clone() if out is None else out.detach()).mul_(factor)
+
+
 def refuse(what: str) -> Any:
     raise NotImplementedError(f"cxxrun.torch: {what} is not carried by the group that survives; "
                               "docs/use/elastic_pytorch.md says what is")
@@ -319,6 +359,8 @@ def _op(options: Any, tensor: torch.Tensor, size: int, call: str) -> Any:
     name = next((name for name in _OPS if op == getattr(dist.ReduceOp, name, None)), str(op))
     if name == "AVG" and tensor.is_floating_point():
         return _lib.OPS["sum"], 1.0 / size
+    if name == "PREMUL_SUM" and tensor.is_floating_point() and options.reduceOp.__getstate__():  # 1.13 keeps its factor
+        return _lib.OPS["sum"], 1.0
     if name.lower() in _lib.OPS:
         return _lib.OPS[name.lower()], 1.0
     return refuse(f"{call} with {name} of {tensor.dtype}")
