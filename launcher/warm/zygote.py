@@ -238,7 +238,10 @@ def serve(control, later):
 
 
 def find_install():
-    """cxxrun.install, where that package is there."""
+    """cxxrun.install, where that package is there, or beside the launcher (--watch)."""
+    bootstrap = sys.modules.get("_cxxrun_bootstrap")
+    if bootstrap:
+        return bootstrap._find_install()
     try:
         import cxxrun
     except ImportError:

@@ -12,32 +12,39 @@ from cxxrun import _process, _stacks, _watch
 _C10D = "torch.distributed.distributed_c10d"
 _installed = False
 _complained = False
+_says = False
 
 
-def install() -> bool:
+def install(says: bool = True) -> bool:
     """Has the launcher see this worker's collectives, so that --hang-timeout names and ends the rank that others wait for,
-    with its Python stack in hang.txt. Call it first in the script, before or after torch is imported. Nothing starts
-    before init_process_group() has returned. True: seen; False: no cxxrun launcher, which rank 0 says in a line. Calling
-    it again changes nothing."""
-    global _installed, _complained
+    with its Python stack in hang.txt. Call it anywhere in the script, before or after torch is imported; the launcher's
+    --watch does it by itself where it can. Nothing starts before the script has a process group. True: seen; False: no
+    cxxrun launcher, which rank 0 says in a line, unless `says` is False. Calling it again changes nothing."""
+    global _installed, _says
+    _says = _says or says
     if not os.environ.get("CXXRUN_AGENT"):
-        if not _complained:
-            _process.complain("install(): CXXRUN_AGENT is not set, so no launcher of cxxrun sees this script: hangs are "
-                              "not named; start it with cxxrun")
-        _complained = True
+        _complain("CXXRUN_AGENT is not set, so no launcher of cxxrun sees this script: hangs are not named; start it with "
+                  "cxxrun")
         return False
     if not _installed:
         _installed = True
         _stacks.arm()
         if _C10D in sys.modules:
-            _wrap(sys.modules[_C10D])
+            _join(sys.modules[_C10D])
         else:
             sys.meta_path.insert(0, _Finder())
     return True
 
 
+def _complain(text: str) -> None:
+    global _complained
+    if _says and not _complained:
+        _complained = True
+        _process.complain("install(): " + text)
+
+
 class _Finder(importlib.abc.MetaPathFinder):
-    """Wraps init_process_group when torch is imported."""
+    """Waits for torch's import."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != _C10D:
@@ -50,76 +57,70 @@ class _Finder(importlib.abc.MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            _wrap(module)
+            _join(module)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
-def _wrap(c10d: ModuleType) -> None:
-    init = c10d.init_process_group
+def _join(c10d: ModuleType) -> None:
+    """Sees each default group that this process gets, whoever has wrapped or replaced the functions that make one."""
     watch: List[_watch.Watch] = []
 
-    def begin() -> None:
-        global _complained
-        if _process.has_elastic():  # libcxxrun shows what this process does
+    def begin(group: Any) -> None:
+        if not hasattr(group, "rank") or _process.has_elastic():  # libcxxrun shows what that does
             return
-        page = _process.page()
+        if not _is_the_workers(group):
+            return _complain("hangs are not named: the script's default group has other ranks than the launcher's: "
+                             f"{group.rank()} of {group.size()} is rank {os.environ.get('RANK')} of "
+                             f"{os.environ.get('WORLD_SIZE')}")
+        page = _process.page(gives_way=not _says)
         if page is None:
-            if not _complained:
-                _process.complain("install(): hangs are not named: " + _process.why_not())
-            _complained = True
-            return
+            return _complain("hangs are not named: " + _process.why_not())
         if not watch:
             watch.append(_watch.Watch(page, c10d))
         watch[0].begin()
 
-    @functools.wraps(init)
-    def init_process_group(*arguments: Any, **named: Any) -> Any:
-        result = init(*arguments, **named)
-        begin()
-        return result
-
-    _put_in_place(init, init_process_group)
     if sys.modules["torch"].__version__.startswith("1."):
-        _note_groups(c10d, watch)
-    else:  # whose numbers do not count these
-        for name in ("send", "recv", "recv_anysource"):
-            _note_calls(c10d.ProcessGroup, name, watch)
+        # A group's number begins anywhere, the same on all ranks, when this is called.
+        def numbered(group: Any) -> None:
+            if group is _watch.default_group(c10d):
+                begin(group)
+            elif watch:
+                watch[0].begin_group(group)
+
+        _note(c10d.ProcessGroup, "_set_sequence_number_for_group", after=numbered)
+    else:
+        def between_two(group: Any, *_: Any, **__: Any) -> None:
+            if watch:
+                watch[0].between_two(group)
+
+        _note(c10d, "_update_default_pg", after=begin)
+        for name in ("send", "recv", "recv_anysource"):  # which the numbers do not count
+            _note(c10d.ProcessGroup, name, before=between_two)
     if c10d.is_initialized():
-        begin()
+        begin(_watch.default_group(c10d))
 
 
-def _put_in_place(old: Any, new: Any) -> None:
-    """Wherever torch.distributed has it by name: device_mesh, for one, has taken it when it was imported."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("torch.distributed") and vars(module).get(old.__name__) is old:
-            setattr(module, old.__name__, new)
+def _is_the_workers(group: Any) -> bool:
+    """Ranks are compared by those of the launcher."""
+    return [str(group.rank()), str(group.size())] == [os.environ.get("RANK"), os.environ.get("WORLD_SIZE")]
 
 
-def _note_groups(c10d: ModuleType, watch: List[_watch.Watch]) -> None:
-    """A group's number begins anywhere in PyTorch 1."""
-    make = c10d.new_group
-
-    @functools.wraps(make)
-    def new_group(*arguments: Any, **named: Any) -> Any:
-        group = make(*arguments, **named)
-        if watch:
-            watch[0].begin_group(group)
-        return group
-
-    _put_in_place(make, new_group)
+def _nothing(*_: Any, **__: Any) -> None:
+    pass
 
 
-def _note_calls(kind: Any, name: str, watch: List[_watch.Watch]) -> None:
-    method: Optional[Callable[..., Any]] = getattr(kind, name, None)
-    if method is None:
+def _note(owner: Any, name: str, before: Callable[..., None] = _nothing, after: Callable[..., None] = _nothing) -> None:
+    function: Optional[Callable[..., Any]] = getattr(owner, name, None)
+    if function is None:
         return
 
-    @functools.wraps(method)
-    def call(group: Any, *arguments: Any, **named: Any) -> Any:
-        if watch:
-            watch[0].between_two(group)
-        return method(group, *arguments, **named)
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        before(*arguments, **named)
+        result = function(*arguments, **named)
+        after(*arguments, **named)
+        return result
 
-    setattr(kind, name, call)
+    setattr(owner, name, call)

@@ -9,11 +9,14 @@ _kept: Optional[_page.Page] = None
 _asked = False
 _why = ""
 _elastic = False
+_gives_way = False
 
 
-def page() -> Optional[_page.Page]:
-    """The page, or None: why_not() says why. A forked child has none, and takes nothing from its parent's."""
-    global _kept, _asked, _why
+def page(gives_way: bool = False) -> Optional[_page.Page]:
+    """The page, or None: why_not() says why. A forked child has none, and takes nothing from its parent's. `gives_way`: to
+    an Elastic, which nobody who asks otherwise does."""
+    global _kept, _asked, _why, _gives_way
+    _gives_way = gives_way and (_gives_way or not _asked)
     if not _asked:
         _asked = True
         if _is_helper():
@@ -39,7 +42,9 @@ def why_not() -> str:
 def leave_to_elastic() -> None:
     """From now on libcxxrun tells the launcher of this process, which has one page."""
     global _asked, _why, _elastic
-    if _kept is not None:
+    if _kept is not None and _gives_way:
+        _kept.close()
+    elif _kept is not None:
         raise RuntimeError("Elastic: this process has told the launcher of itself already; make Elastic() before "
                            "cxxrun.step(), cxxrun.checkpoint_wanted() or another process group")
     _asked, _why, _elastic = True, "this process has had an Elastic, which alone shows what it does", True

@@ -5,6 +5,7 @@ interpreter's lock nor a debugger. The descriptor is not inherited by programs t
 import faulthandler
 import os
 import signal
+import sys
 from typing import Optional
 
 SIGNAL = int(signal.SIGRTMIN) + 13
@@ -14,6 +15,7 @@ _armed: Optional[int] = None  # faulthandler keeps the number of the descriptor,
 def arm() -> None:
     """Once in a process; not where the program uses the signal itself."""
     global _armed
+    _armed = _armed or getattr(sys.modules.get("_cxxrun_bootstrap"), "stacks", None)
     if _armed is None and signal.getsignal(SIGNAL) == signal.SIG_DFL:
         _armed = os.memfd_create(f"cxxrun-stacks-{SIGNAL}", os.MFD_CLOEXEC)
         faulthandler.register(SIGNAL, file=_armed, all_threads=True)

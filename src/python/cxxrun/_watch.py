@@ -38,7 +38,7 @@ class Watch(threading.Thread):
         self._pid = os.getpid()
 
     def begin(self) -> None:
-        """init_process_group has returned in this thread: from here on its collectives are numbered, on all ranks alike."""
+        """This thread has made the default group: from here on its collectives are numbered, on all ranks alike."""
         with self._lock:
             group = default_group(self._c10d)
             self._group, self._caller = id(group), threading.get_ident()

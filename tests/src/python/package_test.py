@@ -242,7 +242,7 @@ class Agent:
         link, _ = self.listener.accept()
         self.asked = link.recv(100)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self.memory]))] if self.gives_memory else []
-        if answer:
+        if answer and self.asked:
             link.sendmsg([answer], rights)
         link.close()
 
@@ -250,6 +250,8 @@ class Agent:
         return struct.unpack("=Q", os.pread(self.memory, 8, at))[0]
 
     def close(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:  # nobody may have called
+            link.connect("\0" + self.name[1:])
         self.thread.join()
         self.listener.close()
         os.close(self.memory)
