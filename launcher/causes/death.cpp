@@ -14,6 +14,7 @@ namespace {
 
 constexpr char const* kLessMemory = "or use less memory, such as fewer DataLoader workers";
 constexpr char const* kMoreSpace = "free space there, or write elsewhere";
+constexpr char const* kMoreQuota = "free space of yours there, or write elsewhere; quota -s shows what you have";
 constexpr char const* kShm = "/dev/shm";
 
 /// As Slurm names control groups: ".../job_3/step_0/...", since 26.05 "...slurmstepd.scope/SLUID/step_0/...", where
@@ -100,6 +101,9 @@ Explanation of_helper(DeathFacts const& facts, Said const& said) {
 
 Explanation of_full_disk(DeathFacts const& facts, Said const& said) {
   auto const full = std::find_if(facts.paths.begin(), facts.paths.end(), [](auto const& path) { return path.full; });
+  if (said.over_quota) {
+    return {"disk quota used up" + (said.disk_path.empty() ? "" : ": " + printable(said.disk_path)), kMoreQuota};
+  }
   std::string const where = !said.disk_path.empty() ? said.disk_path : full != facts.paths.end() ? full->path : "";
   return {where.empty() ? "disk full: no space left on device" : "disk full: " + printable(where), kMoreSpace};
 }
@@ -225,8 +229,8 @@ std::string_view last_path(std::string_view text) {
   return path.starts_with('/') ? path : "";
 }
 
-/// The path in the line around "No space left on device": Python and C++ name it behind these words, most programs
-/// before. Of two the second is written to.
+/// The path in the line around "No space left on device" or "Disk quota exceeded": Python and C++ name it behind these
+/// words, most programs before. Of two the second is written to.
 std::string full_path(std::string_view before, std::string_view behind) {
   if (behind.starts_with(": '")) {
     auto const second = behind.find("' -> '");
@@ -280,7 +284,8 @@ bool needs_probe(ExitStatus const& status, std::string_view said) {
     return false;
   }
   auto const signs = signs_in(said);
-  return status.shell_code() == 128 + SIGBUS || signs.io_error || (signs.disk_full && signs.disk_path.empty());
+  return status.shell_code() == 128 + SIGBUS || signs.io_error ||
+         (signs.disk_full && !signs.over_quota && signs.disk_path.empty());
 }
 
 Said signs_in(std::string_view text) {
@@ -295,12 +300,17 @@ Said signs_in(std::string_view text) {
     bool const told = number_in<int>(pid).has_value();  // a traceback shows the source, with what stands for the pid
     said.helper = told && (said.helper_killed || bus) ? std::string(pid) : "";
   }
-  constexpr std::string_view kFull = "o space left on device";  // Go begins it with a small letter
-  if (auto const found = text.rfind(kFull); found != text.npos && found > 0) {
+  // Go begins them with a small letter.
+  for (std::string_view const full : {"o space left on device", "isk quota exceeded"}) {
+    auto const found = text.rfind(full);
+    if (found == text.npos || found == 0 || said.disk_full) {
+      continue;
+    }
     said.disk_full = true;
+    said.over_quota = full.starts_with("isk");
     auto const words = found - 1;
     auto const line = text.substr(0, words).rfind('\n') + 1;  // npos + 1 is 0
-    said.disk_path = full_path(text.substr(line, words - line), until(text, found + kFull.size(), "\n"));
+    said.disk_path = full_path(text.substr(line, words - line), until(text, found + full.size(), "\n"));
   }
   for (std::string_view const sign :
        {"Input/output error", "Stale file handle", "Transport endpoint is not connected"}) {

@@ -89,6 +89,8 @@ std::vector<Row> rows() {
        "probable"},
       {"disk full, and its line names the file, as of Python, C++ and `dd`",
        exited("OSError: [Errno 28] No space left on device: '/data/step-900.pt'\n"), "yes"},
+      {"quota used up, and its line names the file",
+       exited("OSError: [Errno 122] Disk quota exceeded: '/home/me/step-900.pt'\n"), "yes"},
       {"disk full, a program that does not say where",
        with(exited("write: No space left on device\n"),
             [](auto& facts) {
@@ -277,6 +279,8 @@ TEST_CASE("death: the path that is full is the one that the line names, wherever
   CHECK(path("OSError: [Errno 28] No space left on device: '/from' -> '/to'") == "/to");
   CHECK(path("filesystem error: cannot copy file: No space left on device [/from] [/to]") == "/to");
   CHECK(path("(filename = '/x/a.h5', errno = 28, error message = 'No space left on device')") == "/x/a.h5");
+  CHECK(path("cp: error writing '/home/me/a': Disk quota exceeded") == "/home/me/a");
+  CHECK(path("write /home/me/ckpt.bin: disk quota exceeded") == "/home/me/ckpt.bin");
   CHECK(path("echo: write error: No space left on device").empty());
   CHECK(path("OSError: [Errno 28] No space left on device").empty());
   CHECK(path("No space left on device").empty());
@@ -287,6 +291,7 @@ TEST_CASE("death: the file systems are looked at where that can tell more", "[un
   CHECK(needs_probe(ExitStatus::exited(128 + SIGBUS), ""));
   CHECK(needs_probe(ExitStatus::exited(1), "x: Stale file handle"));
   CHECK(needs_probe(ExitStatus::exited(1), "x: No space left on device"));
+  CHECK_FALSE(needs_probe(ExitStatus::exited(1), "x: Disk quota exceeded"));  // it shows in no file system's size
   CHECK_FALSE(needs_probe(ExitStatus::exited(1), "No space left on device: '/data/x'"));
   CHECK_FALSE(needs_probe(ExitStatus::exited(0), "x: Stale file handle"));
   CHECK_FALSE(needs_probe(ExitStatus::signalled(SIGSEGV), ""));
