@@ -55,7 +55,8 @@ class Agent {
         parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
         signals_(io_, side, config_, signal_handlers()),
         page_(*side.page),
-        hosting_(io_, config_, side.standby.get(), keys_, coordinator_handlers()) {
+        keeper_(*side.keeper),
+        hosting_(io_, config_, side.standby.get(), port_keeper(), keys_, coordinator_handlers()) {
     config_.facts.agent_socket = supervisor_->socket();
     config_.facts.prover = keys_ ? supervisor_->socket() : "";
   }
@@ -69,11 +70,11 @@ class Agent {
       failed_ = watched.error();
       return conclude();
     }
-    parent_watch_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code const& error) {
+    parent_watch_.async_wait(asio::posix::stream_descriptor::wait_read, [this, &side](error_code const& error) {
       if (!error) {
         remove_log_root(config_.logs);
         remove_socket_dir(config_.sockets);
-        os::sweep_and_exit(&page_);
+        os::sweep_and_exit(side);
       }
     });
     log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
@@ -376,6 +377,9 @@ class Agent {
       log(Level::error, os::explain(*failed_));
     }
     auto const instead = hosting_.requeue(end_watch_.checkpoint_passed(), end_watch_.limit_reached());
+    if (exit_) {
+      keeper_.release();  // a coordinator has seen everybody off, and another one's workers do not know our port
+    }
     log_through({});
     pump_.finish(kFlushDeadlineMs);
     return exit_code(failed_, exit_, instead);
@@ -393,6 +397,7 @@ class Agent {
   std::optional<TimePoint> ask_until_;  ///< while no name server answers
   LogPump pump_;
   os::SharedPage& page_;
+  os::PortKeeper& keeper_;
   std::shared_ptr<rendezvous::KeyRing> keys_ = make_keys(io_, config_);  // none: --auth none
   Hosting hosting_;
   AgentLinks links_{io_, keys_, [this](agent::Event event) { feed(std::move(event)); },
@@ -407,6 +412,17 @@ class Agent {
   std::optional<agent::Exit> exit_;
   std::optional<Error> failed_;
   bool tells_others_ = false;  ///< they wait where nobody is going to come
+
+  /// While the store's thread is asked for a port, this one waits.
+  store::StoreKeep port_keeper() {
+    return [this](int listener) {
+      auto const hold = hold_of_ports(policy_, config_.topology);
+      auto const kept = hold > Millis{0} ? keeper_.keep(listener, hold) : Result<void>();
+      if (!kept) {
+        log(Level::warn, "the port of the store will be free at once if this agent dies: " + kept.error().message());
+      }
+    };
+  }
 
   rendezvous::CoordinatorHandlers coordinator_handlers() {
     rendezvous::CoordinatorHandlers on;

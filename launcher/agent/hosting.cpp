@@ -21,9 +21,14 @@ namespace cxxrun::launcher {
 
 constexpr Millis kFileDeadline{2000};  // for a file system that hangs
 
-Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby,
+Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby, store::StoreKeep keep,
                  std::shared_ptr<rendezvous::KeyRing> keys, rendezvous::CoordinatorHandlers handlers)
-    : io_(io), config_(config), standby_(standby), keys_(std::move(keys)), handlers_(std::move(handlers)) {}
+    : io_(io),
+      config_(config),
+      standby_(standby),
+      keep_(std::move(keep)),
+      keys_(std::move(keys)),
+      handlers_(std::move(handlers)) {}
 
 Hosting::~Hosting() {
   if (announcing_ && announcing_->join_until(Clock::now() + kFileDeadline)) {
@@ -98,7 +103,8 @@ void Hosting::make_coordinator(std::string const& fence_dir) {
     handlers_.closed();
   };
   on.stepped_down = handlers_.stepped_down;
-  stores_ = std::make_unique<store::StoreServer>([](auto const& line) { log(Level::warn, line); });
+  stores_ = std::make_unique<store::StoreServer>([](auto const& line) { log(Level::warn, line); }, store::StoreLimits{},
+                                                 keep_);
   coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), std::move(on));
 }
 

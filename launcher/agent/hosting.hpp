@@ -34,8 +34,9 @@ class Hosting {
  public:
   /// `config` must outlive this.
   /// `standby`: listens already; none when nobody can take over from anybody.
+  /// `keep`: see store::StoreServer.
   /// `keys`: none with --auth none.
-  Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby,
+  Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby, store::StoreKeep keep,
           std::shared_ptr<rendezvous::KeyRing> keys, rendezvous::CoordinatorHandlers handlers);
   ~Hosting();
   Hosting(Hosting const&) = delete;
@@ -82,6 +83,7 @@ class Hosting {
   boost::asio::io_context& io_;
   AgentConfig const& config_;
   int standby_;  ///< the agent's, which may outlive a coordinator
+  store::StoreKeep keep_;
   std::shared_ptr<rendezvous::KeyRing> keys_;
   rendezvous::CoordinatorHandlers handlers_;  ///< but for `concluded`
   std::unique_ptr<os::BoundedThread> directories_;

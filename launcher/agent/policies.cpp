@@ -18,9 +18,15 @@ constexpr Millis kStopSlack{10'000};
 // Whoever wrote a discovery file listens already.
 constexpr Millis kDiscoveryPatience{5'000};
 constexpr Millis kLeastMargin{2'000};
+// From SIGKILL to the end of the last worker, as a rule.
+constexpr Millis kReapSlack{1'000};
 
 Tie tie_of(Options const& options) {
   return options.quorum == Quorum::none ? Tie::none : options.fence_dir.empty() ? Tie::rank : Tie::fence;
+}
+
+bool is_alone(JobTopology const& topology) {
+  return topology.max_nodes == 1 && topology.source != JobTopology::Source::join;
 }
 
 int code_of(Error const& error) {
@@ -161,8 +167,12 @@ agent::Policy agent_policy(Options const& options, JobTopology const& topology, 
 }
 
 void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis heartbeat_timeout) {
-  bool const alone = topology.max_nodes == 1 && topology.source != JobTopology::Source::join;
-  policy.lease = rendezvous::lease_terms(alone ? Millis{0} : heartbeat_timeout);
+  policy.lease = rendezvous::lease_terms(is_alone(topology) ? Millis{0} : heartbeat_timeout);
+}
+
+Millis hold_of_ports(agent::Policy const& policy, JobTopology const& topology) {
+  bool const leases = policy.lease.lease > Millis{0} && policy.tie != Tie::none;
+  return is_alone(topology) ? Millis{0} : leases ? policy.lease.timeout : policy.restart_timeout + kReapSlack;
 }
 
 int exit_code(std::optional<Error> const& failed, std::optional<agent::Exit> const& exit, std::optional<int> instead) {

@@ -32,6 +32,9 @@ namespace cxxrun::launcher {
                                          std::optional<SlurmConf> const& slurm = std::nullopt);
 /// Beats and leases of the run that the agent has joined; none in a run of one node.
 void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis heartbeat_timeout);
+/// How long workers of other nodes may outlive the agent that serves their store: until their leases are over, or
+/// without leases the grace that they are given.
+[[nodiscard]] Millis hold_of_ports(agent::Policy const& policy, JobTopology const& topology);
 /// How long workers may take when the job ends: what the user gives, but no longer than Slurm leaves. Between our
 /// SIGKILL and Slurm's there is time to reap, to report and to ask for a requeue: a tenth of KillWait, at least 2 s.
 [[nodiscard]] Millis end_timeout(Millis shutdown_timeout, Millis kill_wait);

@@ -54,6 +54,7 @@ using boost::system::error_code;
 
 constexpr Millis kSameEnd{1000};
 constexpr Millis kLookAtOwner{500};         // where nothing tells of its end
+constexpr Millis kHold{6000};               // after it has died: what workers are given then, as a rule
 constexpr std::uint64_t kDescriptors = 32;  // of its own, before the first agent calls
 
 /// What ends us. A signal that is ignored stays so: Ctrl-C in a terminal is not for what a script has in the
@@ -74,8 +75,10 @@ class RendezvousHost {
  public:
   /// `transports`: nothing with --auth none.
   RendezvousHost(rendezvous::CoordinatorConfig config, pid_t owner,
-                 std::optional<rendezvous::KeyTransports> const& transports, Chronicles chronicles)
+                 std::optional<rendezvous::KeyTransports> const& transports, Chronicles chronicles,
+                 std::shared_ptr<os::PortKeeper> keeper)
       : owner_(owner),
+        keeper_(std::move(keeper)),
         chronicles_(std::move(chronicles)),
         keys_(transports ? std::make_shared<rendezvous::KeyRing>(io_, *transports) : nullptr),
         coordinator_(io_, stores_, with_keys(std::move(config)), handlers()) {
@@ -103,6 +106,7 @@ class RendezvousHost {
       return told.error();
     }
     io_.run();
+    keeper_->release();
     return {};
   }
 
@@ -182,7 +186,14 @@ class RendezvousHost {
     }
   }
 
+  void keep(int listener) {
+    if (auto const kept = keeper_->keep(listener, kHold); !kept) {
+      log(Level::warn, "the port of a store will be free at once if this process dies: " + kept.error().message());
+    }
+  }
+
   pid_t owner_;  // this ends with it; at most 1: with nobody
+  std::shared_ptr<os::PortKeeper> keeper_;
   Chronicles chronicles_;
   bool const colour_ = os::stderr_takes_colour();
   std::optional<TimePoint> ending_;
@@ -193,7 +204,8 @@ class RendezvousHost {
   stream_descriptor owner_watch_{io_};
   os::Timer next_look_{io_};
   std::shared_ptr<rendezvous::KeyRing> keys_;
-  store::StoreServer stores_{[](std::string const& line) { log(Level::warn, line); }};
+  store::StoreServer stores_{
+      [](std::string const& line) { log(Level::warn, line); }, {}, [this](int listener) { keep(listener); }};
   rendezvous::Coordinator coordinator_;
 };
 
@@ -234,6 +246,10 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
     return complain(fail(Errc::io, "it needs " + std::to_string(kDescriptors) + " descriptors", EMFILE));
   }
   auto const secret = take_secret();
+  auto keeper = os::start_port_holder();  // whose environment has no secret any more
+  if (!keeper) {
+    return complain(keeper.error());
+  }
   auto const environment = os::read_environment();
   auto const transports = key_transports(options.auth, secret, value_of(environment, "HOME"));
   if (!transports) {
@@ -273,7 +289,7 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
     return {};
   };
   auto const trusted = options.auth == Auth::none ? std::nullopt : std::optional(*transports);
-  auto const served = RendezvousHost(std::move(config), owner, trusted, *std::move(chronicles))
+  auto const served = RendezvousHost(std::move(config), owner, trusted, *std::move(chronicles), *std::move(keeper))
                           .run(ports_to_try(options, environment), listening);
   if (!self.path.empty()) {
     static_cast<void>(within_patience(discovery_dir(environment), [path = self.path, nonce] {

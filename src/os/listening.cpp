@@ -50,7 +50,9 @@ UniqueFd listen_on(int family, std::uint16_t port, bool loopback) {
   }
   int const on = 1;
   int const v6_only = loopback ? 1 : 0;
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (port != 0) {
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  }  // else what is left of our connections keeps others from a port that is told to somebody, should we be killed
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // accepted sockets inherit it
   ::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);  // and this one
   if (family == AF_INET6) {

@@ -9,8 +9,10 @@
 #include <sys/timerfd.h>
 
 #include "src/core/exit_codes.hpp"
+#include "src/core/text.hpp"
 #include "src/os/children.hpp"
 #include "src/os/limits.hpp"
+#include "src/os/poll_time.hpp"
 #include "src/os/process_info.hpp"
 
 namespace cxxrun::os {
@@ -43,6 +45,19 @@ void say(std::string const& text) {
   static_cast<void>(written);
 }
 
+// Until a signal says that this is to end, all of which are blocked.
+void hold_for(Millis time) {
+  if (time <= Millis{0}) {
+    return;
+  }
+  say("the port of the store is held for " + seconds_text(time) +
+      ": nobody else is to answer workers of other nodes there");
+  sigset_t const ends = make_sigset({SIGTERM, SIGINT, SIGHUP, SIGQUIT});
+  timespec const limit{time.count() / 1000, time.count() % 1000 * 1'000'000};
+  while (sigtimedwait(&ends, nullptr, &limit) < 0 && errno == EINTR) {
+  }
+}
+
 std::string name_of(pid_t pid) {
   auto const stat = pid > 0 ? read_stat(pid) : std::nullopt;
   return stat ? stat->comm : "";
@@ -66,6 +81,7 @@ struct Parent {
   pid_t agent;
   SharedPage const& page;
   UniqueFd standby;
+  KeptPorts ports;
   std::vector<pid_t> const& spare;
   SignalFd signals;
   UniqueFd timer;  // absolute, and of Clock: what expires while the machine is suspended is due when it is back
@@ -82,6 +98,8 @@ struct Parent {
         deliver(*death_notice, kDeathNoticeLimit);
       }
     }
+    ports.take();
+    hold_for(ports.hold());
     return status.shell_code();
   }
 
@@ -143,13 +161,17 @@ struct Parent {
 
   int run() {
     for (;;) {
-      std::array<pollfd, 3> watched{{{signals.fd(), POLLIN, 0}, {timer.get(), POLLIN, 0}, {page.bell(), POLLIN, 0}}};
+      std::array<pollfd, 4> watched{
+          {{signals.fd(), POLLIN, 0}, {timer.get(), POLLIN, 0}, {page.bell(), POLLIN, 0}, {ports.fd(), POLLIN, 0}}};
       poll(watched.data(), watched.size(), -1);
       if (auto const status = take_signals()) {
         return finish(*status);
       }
       if (watched[2].revents != 0) {
         page.answer();
+      }
+      if (watched[3].revents != 0) {
+        ports.take();
       }
       if (watched[1].revents != 0 || watched[2].revents != 0) {
         guard_lease();
@@ -196,9 +218,10 @@ Result<int> run_under_parent(std::function<int(AgentSide const&)> const& agent_m
   // Only the parent holds the end that writes: its death is the end of file. A pidfd would need Linux 5.3.
   std::array<int, 2> life{-1, -1};
   bool const piped = pipe2(life.data(), O_CLOEXEC) == 0;
+  auto keeping = keep_ports();
   side.parent_watch.reset(life[0]);
   UniqueFd held(life[1]);
-  if (!page || !signals || !timer || !piped) {
+  if (!page || !signals || !timer || !piped || !keeping) {
     return fail(Errc::io, "cannot watch the agent process", errno);
   }
   pid_t const agent = fork();
@@ -211,17 +234,52 @@ Result<int> run_under_parent(std::function<int(AgentSide const&)> const& agent_m
     held.reset();
     side.page = &*page;
     side.standby = std::move(standby);
+    side.keeper = std::move(keeping->agent);
+    keeping->parent = {};
     return agent_side(agent_main, side);
   }
-  Parent parent{agent, *page, std::move(standby), spare, *std::move(signals), std::move(timer), {}};
+  keeping->agent.reset();
+  Parent parent{
+      agent, *page, std::move(standby), std::move(keeping->parent), spare, *std::move(signals), std::move(timer), {}};
   return parent.run();
 }
 
-void sweep_and_exit(SharedPage const* page) {
+Result<std::shared_ptr<PortKeeper>> start_port_holder() {
+  auto keeping = keep_ports();
+  if (!keeping) {
+    return keeping.error();
+  }
+  pid_t const child = fork();
+  if (child < 0) {
+    return fail(Errc::io, "cannot make a process that holds ports", errno);
+  }
+  if (child > 0) {
+    return std::move(keeping->agent);
+  }
+  block_signals(signals_to_pass());
+  keeping->agent.reset();
+  UniqueFd const nowhere(open("/dev/null", O_RDWR | O_CLOEXEC));
+  dup2(nowhere.get(), STDIN_FILENO);  // whoever reads what we print is not to wait for this process
+  dup2(nowhere.get(), STDOUT_FILENO);
+  auto& ports = keeping->parent;
+  while (ports.fd() >= 0) {
+    pollfd watched{ports.fd(), POLLIN, 0};
+    poll(&watched, 1, -1);
+    ports.take();
+  }
+  hold_for(ports.hold());
+  _exit(0);
+}
+
+void sweep_and_exit(AgentSide const& side) {
   bool const clean = sweep_descendants(Clock::now() + kSweepLimit);
   say("the parent process of the agent (pid " + std::to_string(getpid()) + ") is gone; " + outcome(clean));
-  if (auto const death_notice = clean && page != nullptr ? page->death_notice() : std::nullopt) {
+  if (auto const death_notice = clean ? side.page->death_notice() : std::nullopt) {
     deliver(*death_notice, kOwnDeathNoticeLimit);
+  }
+  if (auto const hold = side.keeper->hold(); hold > Millis{0}) {
+    side.keeper->hang_up_on_all();
+    hold_for(hold);
   }
   _exit(kExitParentGone);
 }

@@ -47,13 +47,14 @@ bool GenerationStore::start(std::vector<os::UniqueFd> listeners) {
   return watched;
 }
 
-void GenerationStore::stop() {
+std::vector<os::UniqueFd> GenerationStore::stop() {
   for (ConnectionPtr const& c : due_) {
     send(c);
   }
   due_.clear();
+  std::vector<os::UniqueFd> sockets;
   for (ListenerPtr const& listener : listeners_) {
-    listener->close(reactor_.poller);
+    sockets.push_back(listener->give_back(reactor_.poller));
   }
   for (auto const& [name, connection] : connections_) {
     connection->close(reactor_.poller);
@@ -61,6 +62,7 @@ void GenerationStore::stop() {
   listeners_.clear();
   reactor_.connections -= connections_.size();
   connections_.clear();
+  return sockets;
 }
 
 void GenerationStore::accept_some(Listener& listener) {

@@ -41,7 +41,8 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
 
   /// False and errno: the kernel watches no more sockets.
   bool start(std::vector<os::UniqueFd> listeners);
-  void stop();
+  /// Ends all connections. Returns the listeners, which are closed with the sockets.
+  std::vector<os::UniqueFd> stop();
   void accept_some(Listener& listener);
   void on_ready(ConnectionPtr const& c, std::uint32_t events);
   /// What became of its questions.

@@ -17,7 +17,7 @@ namespace cxxrun::store {
 
 class GenerationStore;
 
-// A socket and what is waited for on it. Closed once: by close(), or with its owner.
+// A socket and what is waited for on it. Closed once: by close(), or with its owner, unless it was given back.
 struct Socket : Watched {
   explicit Socket(int descriptor) : fd(descriptor) {}
 
@@ -32,12 +32,13 @@ struct Socket : Watched {
       poller.change(fd.get(), id, wanted);
     }
   }
-  void close(Poller& poller) {
+  [[nodiscard]] os::UniqueFd give_back(Poller& poller) {
     if (open()) {
       poller.forget(fd.get(), id);
-      fd.reset();
     }
+    return std::move(fd);
   }
+  void close(Poller& poller) { static_cast<void>(give_back(poller)); }
 
   os::UniqueFd fd;
   Poller::Id id = 0;

@@ -1,11 +1,14 @@
 // A shell: the stores' thread.
 #include "src/store/store_server.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <deque>
 #include <future>
 #include <map>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <system_error>
 #include <thread>
@@ -15,12 +18,92 @@
 #include "src/store/generation_store.hpp"
 
 namespace cxxrun::store {
+namespace {
+
+/// Workers of a generation that is over may still call: they are not to believe somebody else who listens there.
+struct ShutDoor final : Socket {
+  ShutDoor(Poller& poller, int descriptor) : Socket(descriptor), poller_(poller) {}
+
+  void ready(std::uint32_t /*events*/) override {
+    for (int n = 0; n < kAtOnce; ++n) {
+      auto const caller = os::accept_next(fd.get());
+      if (os::UniqueFd const gone(caller.fd); !gone) {
+        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+          want(poller_, 0);  // no descriptors: they wait in the kernel's queue
+        }
+        return;
+      }
+    }
+  }
+
+ private:
+  static constexpr int kAtOnce = 64;
+  Poller& poller_;
+};
+
+struct ShutStore {
+  os::ListenAt where;
+  std::vector<std::shared_ptr<ShutDoor>> doors;
+};
+
+}  // namespace
+
 struct StoreServer::Impl {
   Reactor reactor;
-  std::map<std::uint64_t, std::shared_ptr<GenerationStore>> stores;  // touched by the thread only
+  StoreKeep keep;
+  struct Open {
+    os::ListenAt where;
+    std::shared_ptr<GenerationStore> store;
+  };
+  std::map<std::uint64_t, Open> stores;  // touched by the thread only, as is what follows
+  std::deque<ShutStore> shut;            // the oldest first
   std::thread thread;
 
   [[nodiscard]] bool runs() const { return thread.joinable() && reactor.poller.error() == 0; }
+
+  Result<os::Listening> listen(os::ListenAt const& where) {
+    auto const before = std::find_if(shut.begin(), shut.end(), [&](ShutStore const& each) {
+      return each.where.port == where.port && each.where.loopback_only == where.loopback_only;
+    });
+    if (before != shut.end()) {
+      os::Listening listening{reopen(*before), where.port};
+      shut.erase(before);
+      return listening;
+    }
+    auto listening = os::listen_at(where);
+    if (listening && keep) {
+      for (auto const& socket : listening->sockets) {
+        keep(socket.get());
+      }
+    }
+    return listening;
+  }
+
+  std::vector<os::UniqueFd> reopen(ShutStore const& store) {
+    std::vector<os::UniqueFd> sockets;
+    for (auto const& door : store.doors) {
+      sockets.push_back(door->give_back(reactor.poller));
+    }
+    return sockets;
+  }
+
+  void close(std::uint64_t generation) {
+    auto const it = stores.find(generation);
+    if (it == stores.end()) {
+      return;
+    }
+    ShutStore store{it->second.where, {}};
+    for (auto& socket : it->second.store->stop()) {
+      auto const door = store.doors.emplace_back(std::make_shared<ShutDoor>(reactor.poller, socket.release()));
+      static_cast<void>(door->watch(reactor.poller, EPOLLIN, door));  // else callers wait there
+    }
+    stores.erase(it);
+    shut.push_back(std::move(store));
+    if (shut.size() > kMostShut) {
+      static_cast<void>(reopen(shut.front()));
+      shut.pop_front();
+    }
+  }
 
   // Runs `task` on the store's thread and waits for its answer.
   template <class Task>
@@ -32,7 +115,8 @@ struct StoreServer::Impl {
   }
 };
 
-StoreServer::StoreServer(StoreWarn warn, StoreLimits limits) : impl_(std::make_unique<Impl>()) {
+StoreServer::StoreServer(StoreWarn warn, StoreLimits limits, StoreKeep keep) : impl_(std::make_unique<Impl>()) {
+  impl_->keep = std::move(keep);
   impl_->reactor.warn = warn ? std::move(warn) : [](std::string const&) {};
   impl_->reactor.limits = limits;
   rlimit descriptors{};
@@ -52,6 +136,9 @@ StoreServer::~StoreServer() {
     if (impl_->runs()) {
       impl_->on_thread([this] {
         impl_->stores.clear();
+        for (auto const& each : impl_->shut) {
+          static_cast<void>(impl_->reopen(each));
+        }
         impl_->reactor.poller.stop();
       });
     }
@@ -96,7 +183,7 @@ Result<std::uint16_t> StoreServer::open(std::uint64_t generation, os::ListenAt c
       }
       impl_->reactor.owners = std::move(*owners);
     }
-    auto listening = os::listen_at(where);
+    auto listening = impl_->listen(where);
     if (!listening) {
       return cannot_listen(listening.error());
     }
@@ -104,14 +191,14 @@ Result<std::uint16_t> StoreServer::open(std::uint64_t generation, os::ListenAt c
     if (!store->start(std::move(listening->sockets))) {
       return fail(Errc::io, "store cannot watch its port", errno);
     }
-    impl_->stores.emplace(generation, std::move(store));
+    impl_->stores.emplace(generation, Impl::Open{{listening->port, where.loopback_only}, std::move(store)});
     return listening->port;
   });
 }
 
 void StoreServer::close(std::uint64_t generation) {
   if (impl_->runs()) {
-    impl_->on_thread([this, generation] { impl_->stores.erase(generation); });
+    impl_->on_thread([this, generation] { impl_->close(generation); });
   }
 }
 
@@ -119,7 +206,7 @@ void StoreServer::tell(std::uint64_t generation, std::vector<CallerNews> news) {
   if (impl_->runs()) {
     impl_->reactor.poller.post([impl = impl_.get(), generation, news = std::move(news)] {
       if (auto const it = impl->stores.find(generation); it != impl->stores.end()) {
-        auto const store = it->second;
+        auto const store = it->second.store;
         store->hear(news);
       }
     });

@@ -14,6 +14,9 @@ namespace cxxrun::store {
 /// thread.
 using StoreWarn = std::function<void(std::string const& line)>;
 
+/// Is given each socket at which a store is to listen, before anybody can be told of its port; on the store's thread.
+using StoreKeep = std::function<void(int listener)>;
+
 /// Of one store; who goes beyond them is closed by name, or waits.
 struct StoreLimits {
   std::uint64_t held = 1ULL << 30U;      ///< keys, values, WAITs and requests that have come in part

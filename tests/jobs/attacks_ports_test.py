@@ -1,12 +1,16 @@
 """Another user has the ports at which a job would meet, and answers there. Whatever it says, the agents try the next
-port and meet; with all ports taken the job ends by name and no worker has run. Usage: attacks_ports_test.py CXXRUN"""
+port and meet; with all ports taken the job ends by name and no worker has run. A port that the job has had it does not
+get while anybody may call there. Usage: attacks_ports_test.py CXXRUN"""
+import os
 import secrets
+import signal
 import subprocess
+import time
 
 import attack_jobs
 import jobs
 import munged
-from attack_jobs import ATTACKER, VICTIM, Attack
+from attack_jobs import ATTACKER, NO_LINE, VICTIM, Attack
 from attacker import Sealed
 
 TRIED = 16  # ports, of a job that is given none
@@ -185,6 +189,73 @@ class Credentials(Ports):
         agents = self.run_both()
         self.row("has the first port, and answers with a MUNGE credential that the victim may not decode",
                  "the agents meet at the next port", self.line(agents, "is not trusted: munged: Unauthorized"))
+
+
+# Tries to listen at the port given all the time, in every way; says when it does.
+SPIN = """
+port, ways = int(sys.argv[1]), [(socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0"), (socket.AF_INET, "127.0.0.1")]
+print("ready", flush=True)
+while True:
+    for family, address in ways:
+        with socket.socket(family) as door:
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            try:
+                door.bind((address, port))
+                door.listen()
+            except OSError: continue
+            print(time.monotonic(), flush=True)
+            time.sleep(GUARD)
+"""
+
+
+class Kept(Ports):
+    """Workers believe whoever answers at MASTER_PORT."""
+
+    def try_to_get(self):
+        self.spinner = self.start_ready(SPIN, self.port)
+
+    def got_at(self):
+        """When it got the port in the end."""
+        return float(self.spinner.stdout.readline())
+
+    def lose_first_node(self, victim):
+        """One of the two processes that its node is, by name."""
+        self.program = self.worker('trap "" TERM; note at $MASTER_PORT; gate go')
+        host, other = [self.start_ranked(rank, "--restart-timeout", "0.2", "--heartbeat-timeout", "60")
+                       for rank in (0, 1)]
+        self.assertEqual({event[3] for event in self.await_events(2, "at", 1)}, {str(self.port)})
+        self.try_to_get()
+        inner = host.agent_pid()
+        os.kill(inner if victim == "agent" else host.pid, signal.SIGKILL)
+        self.assertEqual(other.wait(), 113, other.stderr)
+        host.says("the port of the store is held for 60 s")
+        over = time.monotonic()
+        os.kill(host.pid if victim == "agent" else inner, signal.SIGTERM)
+        self.assertEqual(host.wait(), 137 if victim == "agent" else -signal.SIGKILL, host.stderr)
+        self.assertGreater(self.got_at(), over)
+        return self.line([host], "the port of the store is held for")
+
+    def test_the_agent_that_serves_the_store_is_killed(self):
+        line = self.lose_first_node("agent")
+        self.row("tries to listen at MASTER_PORT all the time, while the agent that serves the store there is killed",
+                 "its parent holds the port until no worker of another node can be alive", line, code=113)
+
+    def test_the_parent_of_that_agent_is_killed(self):
+        self.lose_first_node("parent")
+
+    def test_master_port_over_restarts(self):
+        self.program = self.worker('note at $MASTER_PORT; test $CXXRUN_GENERATION = 3 || exit 1; gate go; note done')
+        agents = [self.start_ranked(rank, "--max-restarts", "2", "--restart-delay", "0") for rank in (0, 1)]
+        self.await_events(2, "at", 1)
+        self.try_to_get()
+        self.assertEqual({event[3] for event in self.await_events(2, "at", 3)}, {str(self.port)})
+        over = time.monotonic()
+        self.open_gate("go")
+        self.assert_codes([0, 0], *agents)
+        self.assertGreater(self.got_at(), over)
+        self.row("tries to listen at --master-port all the time, while the job is started again twice",
+                 "the port goes from one generation to the next and is never free", NO_LINE)
 
 
 class Control(Ports):

@@ -1,6 +1,8 @@
 // A stand-in for cxxrun: an agent under its parent with some workers.
 // monitored PROBE FIFO WORKERS [LEASE_MS [WORDS RECIPIENT_PORT…]]
+// monitored PROBE FIFO WORKERS hold HOLD_MS [release]
 //
+// With `hold` it listens at a port, which is kept for so long, and says "held PORT"; `release`: and takes it back.
 // With a lease it holds one of that length and never renews it; 0: none. WORDS are its last, for 127.0.0.1 at the
 // ports. Writes "agent PID parent PID" to stdout, then a line for each signal: "signal N terminal|process". TERM ends
 // it with code 42, leaving its workers behind. Starts WORKERS probes that start daemons on FIFO.
@@ -12,6 +14,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "src/os/listening.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/monitor.hpp"
 #include "src/os/spawn.hpp"
@@ -32,6 +35,8 @@ struct Words {
   int lease = 0;
   std::string text;
   std::vector<cxxrun::os::Recipient> recipients;
+  int hold = 0;
+  bool release = false;
 };
 
 int agent(cxxrun::os::AgentSide const& side, std::string const& probe, std::string const& fifo, int workers,
@@ -57,12 +62,23 @@ int agent(cxxrun::os::AgentSide const& side, std::string const& probe, std::stri
     side.page->write_death_notice(words.recipients, words.text);
   }
   std::printf("agent %d parent %d standby %d\n", getpid(), side.parent, cxxrun::os::port_of(side.standby.get()));
+  cxxrun::Result<cxxrun::os::Listening> held = cxxrun::os::Listening{};
+  if (words.hold > 0) {
+    held = cxxrun::os::listen_at({});
+    if (!held || !side.keeper->keep(held->sockets.front().get(), Millis{words.hold})) {
+      return 1;
+    }
+    std::printf("held %d\n", held->port);
+  }
+  if (words.release) {
+    side.keeper->release();
+  }
   std::fflush(stdout);
   for (;;) {
     std::array<pollfd, 2> watched{{{signals->fd(), POLLIN, 0}, {side.parent_watch.get(), POLLIN, 0}}};
     poll(watched.data(), watched.size(), -1);
     if (watched[1].revents != 0) {
-      cxxrun::os::sweep_and_exit(side.page);
+      cxxrun::os::sweep_and_exit(side);
     }
     while (auto const signal = signals->read()) {
       std::printf("signal %d %s\n", signal->signal, signal->code == SI_KERNEL ? "terminal" : "process");
@@ -81,9 +97,12 @@ int main(int argc, char** argv) {
     return 2;
   }
   Words words;
-  words.lease = argc > 4 ? std::atoi(argv[4]) : 0;
-  words.text = argc > 5 ? argv[5] : "";
-  for (int i = 6; i < argc; ++i) {
+  bool const holds = argc > 5 && std::string(argv[4]) == "hold";
+  words.hold = holds ? std::atoi(argv[5]) : 0;
+  words.release = holds && argc > 6;
+  words.lease = argc > 4 && !holds ? std::atoi(argv[4]) : 0;
+  words.text = argc > 5 && !holds ? argv[5] : "";
+  for (int i = 6; i < argc && !holds; ++i) {
     words.recipients.push_back({"127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[i]))});
   }
   auto standby = cxxrun::os::open_standby();

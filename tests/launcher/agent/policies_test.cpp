@@ -22,3 +22,26 @@ TEST_CASE("F21: the pair rule holds for two nodes to which nobody can come, and 
   two.max_nodes = 3;
   CHECK_FALSE(agent_policy({}, two, {}).pair);
 }
+
+TEST_CASE("policies: a store's port is held until the leases of other nodes are over, or their grace", "[unit]") {
+  using std::chrono_literals::operator""s;
+  JobTopology two;
+  two.max_nodes = 2;
+  Options options;
+  options.restart_timeout = 7s;
+  auto policy = agent_policy(options, two);
+  auto const hold = [&](JobTopology const& topology, Millis heartbeat_timeout) {
+    adopt_heartbeats(policy, topology, heartbeat_timeout);
+    return hold_of_ports(policy, topology);
+  };
+  CHECK(hold(two, 5s) == 5s);
+  CHECK(hold(two, 60s) == 60s);
+  CHECK(hold(two, 0s) == 8s);
+  JobTopology one;
+  one.max_nodes = 1;
+  CHECK(hold(one, 5s) == 0s);
+  one.source = JobTopology::Source::join;
+  CHECK(hold(one, 5s) == 5s);
+  policy.tie = rendezvous::Tie::none;
+  CHECK(hold(two, 5s) == 8s);
+}

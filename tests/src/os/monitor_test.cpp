@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "src/core/exit_status.hpp"
+#include "src/os/listening.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/spawn.hpp"
@@ -129,6 +130,54 @@ TEST_CASE("monitor: killing the parent kills every descendant, and the agent end
   CHECK(run.errors.line() == "cxxrun: the parent process of the agent (pid " + std::to_string(run.agent) +
                                  ") is gone; all workers on this node were stopped");
   CHECK(run.output.rest().empty());  // the agent has closed it: it is gone
+}
+
+namespace {
+
+/// Of a Monitored with `hold`.
+std::uint16_t held_port(Monitored& run) {
+  int port = 0;
+  REQUIRE(std::sscanf(run.output.line().c_str(), "held %d", &port) == 1);
+  return static_cast<std::uint16_t>(port);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "monitor: the port that the agent has told of stays taken, whichever of the two is killed, until a signal comes",
+    "[process]") {
+  for (bool const parent : {false, true}) {
+    CAPTURE(parent);
+    Monitored run({"hold", "600000"});
+    auto const port = held_port(run);
+    CHECK_FALSE(os::listen_at({port, false}));
+    REQUIRE(kill(parent ? run.parent : run.agent, SIGKILL) == 0);
+
+    CHECK(run.errors.line().find("all workers on this node were stopped") != std::string::npos);
+    CHECK(run.errors.line().find("the port of the store is held for 600 s") != std::string::npos);
+    CHECK_FALSE(os::listen_at({port, false}));
+    CHECK(error_of_call_to(run.standby) == ECONNREFUSED);
+
+    REQUIRE(kill(parent ? run.agent : run.parent, SIGTERM) == 0);
+    CHECK(run.errors.rest().empty());  // both have ended
+    CHECK(run.wait() == (parent ? ExitStatus::signalled(SIGKILL) : ExitStatus::exited(128 + SIGKILL)));
+    CHECK(os::listen_at({port, false}));
+  }
+}
+
+TEST_CASE("monitor: a port is held for as long as the agent has said, and not at all once it has taken it back",
+          "[process]") {
+  for (bool const release : {false, true}) {
+    CAPTURE(release);
+    auto const then = Clock::now();
+    Monitored run(release ? std::vector<std::string>{"hold", "600000", "release"}
+                          : std::vector<std::string>{"hold", "200"});
+    auto const port = held_port(run);
+    kill(run.agent, SIGKILL);
+    CHECK(run.wait() == ExitStatus::exited(128 + SIGKILL));
+    CHECK((release || milliseconds_since(then) >= 200));
+    CHECK(os::listen_at({port, false}));
+  }
 }
 
 TEST_CASE("monitor: a signal reaches the agent once, and its exit code comes out", "[process]") {

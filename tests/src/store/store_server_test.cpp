@@ -2,6 +2,7 @@
 #include <mutex>
 #include <sys/resource.h>
 
+#include "src/os/local_address.hpp"
 #include "src/wire/store_protocol.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
@@ -262,7 +263,7 @@ TEST_CASE("store_server: generations do not see each other, and closing one leav
 
   server.close(1);
   CHECK(a.closed_by_server());
-  CHECK_FALSE(RawClient(first).connected());
+  CHECK(RawClient(first).closed_by_server());
   CHECK(serves(second));
   server.close(1);
   server.close(77);
@@ -279,14 +280,46 @@ TEST_CASE("store_server: a taken port and a generation opened twice are errors b
   CHECK(server.open(1, {0, true}).error().code == Errc::usage);
 }
 
-TEST_CASE("store_server: a port is free again as soon as its store is closed", "[process]") {
+TEST_CASE("store_server: a port goes from a store that is closed to the next one, and to nobody else", "[process]") {
   StoreServer server;
-  auto const port = server.open(1, {0, false}).value();
-  REQUIRE(serves(port));
-  server.close(1);
+  for (bool const loopback : {false, true}) {
+    auto const port = server.open(1, {0, loopback}).value();
+    REQUIRE(serves(port));
+    for (int times = 0; times < 3; ++times) {
+      server.close(1);
+      CHECK_FALSE(cxxrun::os::listen_at({port, loopback}));
+      RawClient const late(port);
+      CHECK(late.closed_by_server());
 
-  CHECK(server.open(2, {port, false}).value() == port);
-  CHECK(serves(port));
+      CHECK(server.open(1, {port, loopback}).value() == port);
+      CHECK_FALSE(cxxrun::os::listen_at({port, loopback}));
+      CHECK(serves(port));
+    }
+    server.close(1);
+  }
+}
+
+TEST_CASE("store_server: the ports of the newest stores that are closed are held, of older ones they are free",
+          "[process]") {
+  StoreServer server;
+  std::vector<std::uint16_t> ports;
+  for (std::size_t number = 0; number <= StoreServer::kMostShut; ++number) {
+    ports.push_back(server.open(number, {0, true}).value());
+    server.close(number);
+  }
+  CHECK(cxxrun::os::listen_at({ports.front(), true}));
+  CHECK_FALSE(cxxrun::os::listen_at({ports[1], true}));
+  CHECK_FALSE(cxxrun::os::listen_at({ports.back(), true}));
+}
+
+TEST_CASE("store_server: each socket is handed out once, before its port is known", "[process]") {
+  std::vector<std::uint16_t> kept;
+  StoreServer server({}, {}, [&](int listener) { kept.push_back(cxxrun::os::port_of(listener)); });
+  auto const port = server.open(1, {0, false}).value();
+  CHECK(kept == std::vector{port});
+  server.close(1);
+  REQUIRE(server.open(2, {port, false}));
+  CHECK(kept == std::vector{port});
 }
 
 TEST_CASE("store_server: whoever fills it is closed, be it with keys or with requests that never end", "[process]") {
