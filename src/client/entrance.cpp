@@ -194,7 +194,8 @@ void settle(WorkerEnv const& env, JoinOptions const& options, Openings& mine) {
   mine.rail = host::listen_for_rails(or_throw(own_address(env, options.lookup)));
   mine.record.rail = mine.rail.address;
   char const* const prover = options.lookup(variables::kProver);
-  mine.rail.prover = worker::AgentProver::find(prover != nullptr ? prover : "");
+  mine.prover = prover != nullptr ? prover : "";
+  mine.rail.prover = worker::AgentProver::find(mine.prover);
   mine.record.proves = mine.rail.prover != nullptr;
   // From within another network namespace the agent's socket cannot be reached.
   char const* const agent = options.lookup(variables::kSegment);
@@ -211,6 +212,14 @@ void settle(WorkerEnv const& env, JoinOptions const& options, Openings& mine) {
 
 Joined connect(WorkerEnv const& env, JoinOptions const& options, Openings& mine, Roster const& roster,
                std::shared_ptr<Family> family, TimePoint deadline) {
+  bool const several = std::any_of(roster.begin(), roster.end(),
+                                   [&](auto const& record) { return record.host_key != mine.record.host_key; });
+  if (several && !mine.prover.empty() && !mine.record.proves) {
+    throw Failure(fail(Errc::not_found,
+                       "no agent of this user answers at " + mine.prover +
+                           " (CXXRUN_PROVER), which is to prove this rank to those of other nodes; let the process "
+                           "reach it (mount its directory into the container), or unset CXXRUN_PROVER on all ranks"));
+  }
   host::HostConfig config = host_config(options, env, mine, roster);
   Joined joined{.family = std::move(family), .rank = config.map.rank, .hosts = config.hosts, .names = config.names};
   std::string const here = rank_name(env.rank, mine.record.host);

@@ -45,6 +45,7 @@ struct Openings {
   Millis op_timeout;
   gpu::Selection selected{};
   host::RailListener rail{};
+  std::string prover{};  ///< CXXRUN_PROVER
   std::optional<host::SegmentSocket> segment{};
   bool are_coming = false;  ///< the others, as they have said in a call: who does not is a PeerFailure
   /// Called every millisecond while the others are awaited; throws why they will not come. May be empty.

@@ -67,7 +67,7 @@ class Rails(TrainCase):
         self.script = self.worker('test "$CXXRUN_HOST_ID" = c && { note waits; gate go; }\n'
                                   f'"$0".train "$@"; exit $?')  # a child of the worker, as in many a job script
         with open(self.script + ".train", "w") as file:
-            file.write(f'#!/bin/sh\ntest -n "$DROP" && unset "$DROP"\nexec {train_jobs.TRAIN} "$@"\n')
+            file.write(f'#!/bin/sh\ntest -n "$DROP" && unset "$DROP"\ntest -n "$GIVE" && export "$GIVE"\nexec {train_jobs.TRAIN} "$@"\n')
         jobs.os.chmod(self.script + ".train", 0o755)
 
     def start_nodes(self, *options, hosts="abc", job=(), env=None):
@@ -124,6 +124,13 @@ class Rails(TrainCase):
         self.assertRegex("".join(agent.stderr for agent in agents),  # of who is the first to say so the other is stopped
                          r"rank 1 on \S+ \(pid \d+\) has no agent that proves it to other nodes, but rank 0 on \S+ "
                          r"\(pid \d+\) has; start all ranks with cxxrun")
+
+    def test_an_agent_that_no_rank_reaches_is_named_and_nobody_goes_unproven(self):
+        nowhere = {"GIVE": "CXXRUN_PROVER=/nowhere/agent"}
+        agents = self.start_nodes(*SMALL, hosts="ab", job=("--max-restarts", "0"), env={"a": nowhere, "b": nowhere})
+        self.assert_codes([1, 1], *agents)
+        self.assertIn("no agent of this user answers at /nowhere/agent (CXXRUN_PROVER), which is to prove this rank",
+                      "".join(agent.stderr for agent in agents))
 
     def test_without_a_key_nothing_is_proven_and_the_training_is_the_same(self):
         keyed = self.start_nodes(*SMALL, hosts="ab")
