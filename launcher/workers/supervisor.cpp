@@ -113,6 +113,11 @@ void Supervisor::say(Line const& line) const {
 WorkerLinks::Handlers Supervisor::link_handlers() {  // the links go with us: none outlives this object
   WorkerLinks::Handlers on;
   on.who = [this](pid_t pid) { return who(pid); };
+  on.pid_of_rank = [this](std::uint32_t rank) {
+    auto const it =
+        std::find_if(members_.begin(), members_.end(), [&](Member const& each) { return each.exit.rank == rank; });
+    return it == members_.end() ? 0 : pid_of(it->exit.local_rank);
+  };
   on.survives = [this](std::uint32_t local_rank) { happen(Survives{local_rank}); };
   on.parked = [this](std::uint32_t local_rank, std::string const& why) {
     if (local_rank >= members_.size()) {
@@ -295,11 +300,15 @@ pid_t Supervisor::pid_of(std::uint32_t local_rank) const {
   return alive ? workers[local_rank].pid : 0;
 }
 
-// It need not be our child, so its number may be another's by now; in the worker's session that does no harm.
+// It need not be our child, so its number may be another's by now; among what workers have started that does no harm.
 pid_t Supervisor::program_of(std::uint32_t local_rank) const {
   pid_t const worker = pid_of(local_rank);
   pid_t const program = links_.pid(local_rank);
-  return worker > 0 && program > 0 && getsid(program) == worker ? program : worker;
+  if (worker == 0 || program == 0 || getsid(program) == worker) {
+    return worker == 0 || program == 0 ? worker : program;
+  }
+  auto const ancestors = os::ancestors_of(program);
+  return std::find(ancestors.begin(), ancestors.end(), getpid()) != ancestors.end() ? program : worker;
 }
 
 void Supervisor::tend(pid_t child, std::function<void()> ended) {

@@ -89,7 +89,12 @@ Caller caller_at(int connection) {
   ucred who{};
   socklen_t length = sizeof who;
   bool const known = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && who.pid > 0;
-  return known ? Caller{who.pid, getsid(who.pid), ""} : Caller{};
+  if (!known) {
+    return {};
+  }
+  Caller caller{who.pid, getsid(who.pid), "", os::ancestors_of(who.pid)};
+  caller.ours = std::find(caller.ancestors.begin(), caller.ancestors.end(), getpid()) != caller.ancestors.end();
+  return caller;
 }
 
 }  // namespace
@@ -148,12 +153,25 @@ struct WorkerLinks::Impl {
     }
   }
 
-  void admit(Connection const& connection, worker::Register const& packet) {
-    auto const caller = caller_at(connection->native_handle());
-    auto const local_rank = worker_of(caller, handlers.who);
+  /// By its environment, which is not read of others.
+  std::optional<std::uint32_t> named_by(Caller& caller) const {
+    auto const rank = caller.ours && handlers.pid_of_rank
+                          ? rank_of_agent(os::variables_of(caller.pid).value_or(""), listener->name())
+                          : std::nullopt;
+    caller.named = rank ? handlers.pid_of_rank(*rank) : 0;
+    return worker_named(caller, handlers.who);
+  }
+
+  void admit(Connection const& connection, worker::Register packet) {
+    auto caller = caller_at(connection->native_handle());
+    auto local_rank = worker_of(caller, handlers.who);
+    if (!local_rank) {
+      local_rank = named_by(caller);
+      packet.survives = false;  // an orphan is not kept when its generation is over
+    }
     auto const known = local_rank ? links.find(*local_rank) : links.end();
     pid_t const holder = known != links.end() && known->second.connection ? known->second.pid : 0;
-    std::string no = why_not({local_rank, holder, packet.generation, generation});
+    std::string no = why_not({local_rank, holder, packet.generation, generation}, caller);
     if (no.empty()) {
       no = welcome(*local_rank, {caller.pid, packet.survives, connection});
     }
@@ -181,10 +199,11 @@ struct WorkerLinks::Impl {
 
   void prove(Connection const& connection, wire::RailClaim const& claim) {
     int const fd = connection->native_handle();
-    auto const caller = caller_at(fd);
-    auto const local_rank = worker_of(caller, handlers.who);
+    auto caller = caller_at(fd);
+    auto local_rank = worker_of(caller, handlers.who);
+    local_rank = local_rank ? local_rank : named_by(caller);
     if (!local_rank) {
-      refuse(connection, caller, local_rank, kNoWorker);
+      refuse(connection, caller, local_rank, no_worker(caller));
       return leave(connection);
     }
     auto const verdict = handlers.prove ? handlers.prove(*local_rank, claim)

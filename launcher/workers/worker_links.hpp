@@ -2,7 +2,7 @@
 //
 // One unix socket for the agent's life, whose name the workers get as CXXRUN_AGENT. A worker registers there
 // and gets a page of shared memory (src/worker/control_page.hpp; what is said: src/worker/agent_packets.hpp). Only
-// processes in the session of a worker are let in (launcher/workers/admission.hpp), one for each worker, so that
+// what workers have started is let in (launcher/workers/admission.hpp), one for each worker, so that
 // nothing here grows without bounds; whatever else they send ends their connection. Others are refused, and the log
 // tells of a few. Who asks for proofs need not have registered, and one connection for each worker is kept. What a
 // worker writes into its page is never used as an offset or a size. Runs on the thread of the io_context; members never
@@ -37,6 +37,8 @@ class WorkerLinks {
     std::function<void(std::uint32_t local_rank, std::string const& why)> parked;
     /// What the agent says of its connection to a rank of another node; none: it has no key. Errors: refused.
     std::function<Result<wire::RailVerdict>(std::uint32_t local_rank, wire::RailClaim const& claim)> prove{};
+    /// The worker of that rank; 0: none of this agent's lives. None: nobody is admitted by its environment.
+    std::function<pid_t(std::uint32_t rank)> pid_of_rank{};
   };
 
   /// Listens at once, on a socket in `directory` (host::listen_for_segments); without a descriptor to spare name() is

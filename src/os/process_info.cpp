@@ -94,6 +94,11 @@ std::string read_text(std::string const& path) {
   return file ? read_all(file.get(), std::numeric_limits<std::size_t>::max()).value_or("") : "";
 }
 
+std::optional<std::string> variables_of(pid_t pid) {
+  UniqueFd const file(::open(proc(pid, "environ").c_str(), O_RDONLY | O_CLOEXEC));
+  return file ? read_all(file.get(), std::numeric_limits<std::size_t>::max()) : std::nullopt;
+}
+
 std::optional<ProcessStat> read_stat(pid_t pid) {
   return parse_stat(read_text(proc(pid, "stat")));
 }
@@ -134,6 +139,16 @@ std::vector<pid_t> children_of(pid_t pid) {
     children.insert(children.end(), std::istream_iterator<pid_t>(file), {});
   }
   return children;
+}
+
+std::vector<pid_t> ancestors_of(pid_t pid) {
+  constexpr std::size_t kMost = 1000;  // numbers that are reused meanwhile lead nowhere
+  std::vector<pid_t> ancestors;
+  for (auto stat = read_stat(pid); stat && stat->parent > 0 && ancestors.size() < kMost;
+       stat = read_stat(ancestors.back())) {
+    ancestors.push_back(stat->parent);
+  }
+  return ancestors;
 }
 
 std::optional<pid_t> find_ancestor(std::string_view comm) {

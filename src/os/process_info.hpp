@@ -22,6 +22,8 @@ struct ProcessStat {
 
 /// A file of /proc or /sys; "" when it cannot be read.
 [[nodiscard]] std::string read_text(std::string const& path);
+/// /proc/PID/environ: what it was started with. "" when that is nothing; nothing when it may not be read.
+[[nodiscard]] std::optional<std::string> variables_of(pid_t pid);
 /// Decodes /proc/PID/stat; the name may hold spaces and parentheses. Pure and total.
 [[nodiscard]] std::optional<ProcessStat> parse_stat(std::string_view text);
 /// Whether the SigCgt line of /proc/PID/status has `signal`. Pure and total.
@@ -41,6 +43,8 @@ struct ProcessStat {
 [[nodiscard]] std::string executable_of(pid_t pid);
 /// The children of a process, those of all its threads, zombies included. Empty when it is gone.
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
+/// The ancestors of a process, nearest first, as far as they have numbers here. Empty when it is gone.
+[[nodiscard]] std::vector<pid_t> ancestors_of(pid_t pid);
 /// The nearest ancestor of this process with that name (at most 15 bytes); 0 when the chain leaves our pid
 /// namespace first, which is also how such a sender's signals show; nothing when there is none.
 [[nodiscard]] std::optional<pid_t> find_ancestor(std::string_view comm);

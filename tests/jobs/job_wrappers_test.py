@@ -1,6 +1,7 @@
 """Workers behind what users put in front of them. Usage: job_wrappers_test.py CXXRUN SURVIVOR_WORKER"""
 import os
 import shlex
+import subprocess
 import sys
 
 import jobs
@@ -84,13 +85,21 @@ class Stops(JobCase):
 
 
 class Places(JobCase):
-    def test_who_has_left_the_workers_session_is_refused_and_the_log_says_who(self):
-        wrapper = self.worker('exec sh -c \'setsid --wait "$@"; exit $?\' sh "$@"', "wrapper")
-        job = self.run_job("--standalone", "--max-restarts", "0", "--no-python", wrapper, WORKER)
-        self.assertEqual(job.code, 9, job.stderr)
-        self.assertEqual(len(self.events("refused")), 1)
-        self.assertRegex(job.stderr, r"pid \d+ \(survivor_worker\) is refused as worker: it is in the session of no worker "
-                                     r"of this agent \(setsid leads out of it\)\n")
+    def test_what_a_worker_has_started_is_let_in_from_any_session_and_what_others_start_is_refused(self):
+        self.make_gate("end")
+        program = shlex.join(self.python_worker(REGISTER + "link, said = register()\nnote('orphan', said)\ngate('end')"))
+        wrapper = self.worker(f'setsid --fork {program}\nnote socket "$CXXRUN_AGENT"\ngate end', "wrapper")
+        job = self.start("--standalone", "--max-restarts", "0", "--no-python", wrapper)
+        self.assertEqual([e[3:] for e in self.await_events(1, "orphan")], [("in",)])
+        (_, _, _, agent), = self.await_events(1, "socket")
+        stranger = self.python_worker(REGISTER + "note('stranger', register()[1])", "stranger.py")
+        env = self.environment({"CXXRUN_AGENT": agent, "RANK": "0", "CXXRUN_GENERATION": "1"})  # whatever it says of itself
+        subprocess.run(stranger, env=env, check=True)
+        (_, _, _, said), = self.events("stranger")
+        self.assertRegex(said, "^no_worker_of_this_agent_has_started_it;_what_a_daemon_starts_")
+        self.open_gate("end")
+        self.assert_codes([0], job)
+        self.assertRegex(job.stderr, r"pid \d+ \(python3\) is refused as worker: no worker of this agent has started it")
 
     def test_a_helper_does_not_take_the_place_of_its_worker_and_the_log_has_a_few_lines_of_many(self):
         helper = shlex.join(self.python_worker(REGISTER + "note('helper', *(register()[1] for _ in range(20)))", "helper.py"))
