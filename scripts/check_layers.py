@@ -79,6 +79,7 @@ SHELLS = {
     "launcher/warm/zygote": "the process that warm workers are forked from, and its sockets",
     "launcher/workers/death_watch": "counters of memory, the kernel's log, the file systems",
     "launcher/workers/descendants": "which processes are ours",
+    "launcher/workers/environment_watch": "the environments of the workers' programs, a timer",
     "launcher/workers/local_listener": "a socket on which processes of this user call",
     "launcher/workers/supervisor*": "starts, watches, resumes and reaps workers",
     "launcher/workers/worker_links": "the connections between an agent and its workers, and a page of memory with each",

@@ -44,7 +44,8 @@ Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorHandlers h
       timer_(io),
       probe_timer_(io),
       deaths_(handlers_.parent_kills),
-      links_(io, link_handlers(), sockets) {
+      links_(io, link_handlers(), sockets),
+      environments_(io, [this](auto local_rank) { return page(local_rank) == nullptr ? pid_of(local_rank) : 0; }) {
   if (auto const watched = child_signals_.begin(os::make_sigset({SIGCHLD})); !watched) {
     throw std::runtime_error(watched.error().message());
   }
@@ -273,6 +274,7 @@ std::size_t Supervisor::forward(int signal, std::set<pid_t>& served) const {
 void Supervisor::stop(StopOrder const& order) {
   reap();  // who died before the order did not die of it
   active_ = active_ || (state_.phase == GroupPhase::parked && !order.park);
+  environments_.end();
   happen(StopOrdered{order});
   if (zygote_) {
     zygote_->cancel();

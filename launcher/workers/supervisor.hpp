@@ -24,6 +24,7 @@
 #include "launcher/warm/zygote.hpp"
 #include "launcher/workers/death_watch.hpp"
 #include "launcher/workers/descendants.hpp"
+#include "launcher/workers/environment_watch.hpp"
 #include "launcher/workers/left_behind.hpp"
 #include "launcher/workers/worker_group_state.hpp"
 #include "launcher/workers/worker_links.hpp"
@@ -222,6 +223,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   Ending ending_;
   DeathWatch deaths_;
   WorkerLinks links_;
+  EnvironmentWatch environments_;
   std::map<std::uint32_t, Warm> warm_;  // by local rank
   std::shared_ptr<Zygote> zygote_;      // none: workers are executed
   std::optional<ExitStatus> zygote_end_;

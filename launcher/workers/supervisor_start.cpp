@@ -173,6 +173,7 @@ void Supervisor::start(std::uint64_t generation, std::vector<WorkerSpec> const& 
   for (auto& member : members_) {  // after the last start: the pump's thread would compete with it
     hand_to_pump(member);
   }
+  environments_.begin(workers);
   check_descendants();  // when none could be started the generation is over
 }
 

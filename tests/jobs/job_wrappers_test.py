@@ -101,6 +101,13 @@ class Places(JobCase):
         self.assert_codes([0], job)
         self.assertRegex(job.stderr, r"pid \d+ \(python3\) is refused as worker: no worker of this agent has started it")
 
+    def test_a_wrapper_that_drops_the_environment_is_named_once_for_the_job(self):
+        job = self.start("--standalone", "--nproc-per-node", "2", "--no-python", "env", "-i", "sleep", "1000")
+        job.says("each worker trains alone: env has dropped them; leave out env -i\n")
+        job.process.terminate()
+        self.assert_codes([143], job)
+        self.assertEqual(job.stderr.count("has dropped them"), 1)
+
     def test_a_helper_does_not_take_the_place_of_its_worker_and_the_log_has_a_few_lines_of_many(self):
         helper = shlex.join(self.python_worker(REGISTER + "note('helper', *(register()[1] for _ in range(20)))", "helper.py"))
         program = self.python_worker(REGISTER + f"link, said = register()\nnote('program', os.getpid(), said)\n"

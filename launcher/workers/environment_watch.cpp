@@ -1,0 +1,89 @@
+#include "launcher/workers/environment_watch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <unistd.h>
+#include <utility>
+
+#include "launcher/workers/dropped_environment.hpp"
+#include "src/os/log.hpp"
+#include "src/os/process_info.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// After the one before. A container may take a while to start; a program is without them when two looks say so, as one
+/// look may meet it between two programs.
+constexpr std::array<Millis, 5> kPauses{1s, 2s, 7s, 20s, 70s};
+
+std::optional<SeenProgram> program_at(pid_t pid) {
+  auto const stat = os::read_stat(pid);
+  bool const gone = !stat || stat->state == 'Z' || stat->state == 'X';
+  return gone ? std::nullopt : std::optional(SeenProgram{stat->comm, arrived(os::variables_of(pid))});
+}
+
+bool is_named(pid_t pid, char const* comm) {
+  auto const stat = os::read_stat(pid);
+  return stat && stat->comm == comm;
+}
+
+/// podman's monitor has left podman, and is ours.
+std::vector<pid_t> children_at(pid_t pid) {
+  auto children = os::children_of(pid);
+  if (is_named(pid, "podman")) {
+    auto const ours = os::children_of(getpid());
+    std::copy_if(ours.begin(), ours.end(), std::back_inserter(children),
+                 [](pid_t child) { return is_named(child, "conmon"); });
+  }
+  return children;
+}
+
+}  // namespace
+
+void EnvironmentWatch::begin(std::vector<WorkerSpec> const& workers) {
+  commands_.clear();
+  seen_.clear();
+  looks_ = 0;
+  bool const first = !workers.empty() && workers.front().rank == 0;
+  for (auto const& worker : workers) {
+    auto const& variables = worker.environment;
+    if (first && !said_ &&
+        std::find(variables.begin(), variables.end(), "RANK=" + std::to_string(worker.rank)) !=
+            variables.end()) {  // else it is no worker but the health check
+      commands_.emplace(worker.local_rank, worker.argv);
+    }
+  }
+  wait();
+}
+
+void EnvironmentWatch::wait() {
+  if (commands_.empty() || looks_ == kPauses.size()) {
+    return timer_.cancel();
+  }
+  timer_.after(kPauses.at(looks_++), [this] { look(); });
+}
+
+void EnvironmentWatch::look() {
+  std::set<pid_t> now;
+  for (auto it = commands_.begin(); it != commands_.end();) {
+    pid_t const worker = pid_of_(it->first);
+    auto const dropped = worker > 0 ? find_dropped(worker, {program_at, children_at}) : std::nullopt;
+    if (dropped && seen_.contains(dropped->pid)) {
+      log(Level::warn, dropped_line(*dropped, it->second));
+      said_ = true;
+      commands_.clear();
+      return;
+    }
+    if (dropped) {
+      now.insert(dropped->pid);
+    }
+    it = worker > 0 ? std::next(it) : commands_.erase(it);
+  }
+  seen_ = std::move(now);
+  wait();
+}
+
+}  // namespace cxxrun::launcher
