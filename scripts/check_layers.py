@@ -75,6 +75,7 @@ SHELLS = {
     "launcher/place/discovery_file": "reads and writes the discovery files",
     "launcher/place/machine": "CPUs, GPUs and where they are; a thread to find out",
     "launcher/place/private_file": "reads files that are this user's alone",
+    "launcher/place/python_package": "looks where the Python package is",
     "launcher/place/secret_file": "reads and makes files with secrets",
     "launcher/warm/zygote": "the process that warm workers are forked from, and its sockets",
     "launcher/workers/death_watch": "counters of memory, the kernel's log, the file systems",

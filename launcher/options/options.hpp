@@ -101,6 +101,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::string role = "default";
   StdinMode stdin_mode = StdinMode::null;
   SlurmEnv slurm_env = SlurmEnv::per_worker;
+  bool watch = true;  ///< put what shows their collectives into Python workers
   // logs
   std::string log_dir;  ///< "" = temporary, removed at the end; "/dev/null" = no files at all
   Rotation log_rotate;

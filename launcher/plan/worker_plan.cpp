@@ -98,6 +98,14 @@ void set_or_erase(Environment& environment, std::string const& name, std::string
   }
 }
 
+/// What a cxxrun around this one has put there stays, and does nothing.
+void lead_python_path(Environment& environment, std::string const& bootstrap) {
+  auto const before = value_of(environment, "PYTHONPATH");
+  if (!bootstrap.empty() && before != bootstrap && !before.starts_with(bootstrap + ':')) {
+    environment["PYTHONPATH"] = before.empty() ? bootstrap : bootstrap + ':' + before;
+  }
+}
+
 void set_shared(Environment& environment, rendezvous::Generation const& generation, Options const& options,
                 NodeFacts const& facts) {
   set_or_erase(environment, variables::kJobStep, job_step(environment));
@@ -225,6 +233,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
   bool const alone = generation.local_size == 1;
   Environment environment = alone ? inherited : without_mpi_identity(inherited);
   set_defaults(environment, facts);
+  lead_python_path(environment, facts.bootstrap);
   set_shared(environment, generation, options, facts);
   if (counts_tasks(facts)) {
     set_place_among_tasks(environment, *facts.task);
@@ -269,6 +278,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
 WorkerSpec plan_zygote(Options const& options, NodeFacts const& facts, Environment const& inherited) {
   Environment environment = without_mpi_identity(inherited);  // a module that calls MPI_Init would use it up
   set_defaults(environment, facts);
+  lead_python_path(environment, facts.bootstrap);
   WorkerSpec zygote;
   zygote.argv = command(options, first_local_rank(facts), inherited);
   zygote.environment = as_words(environment);

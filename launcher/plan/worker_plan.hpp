@@ -56,6 +56,7 @@ struct NodeFacts {
   std::vector<CpuSet> cpu_sets = {};  ///< by local rank; empty: workers are not bound
   std::string segment = {};           ///< CXXRUN_SEGMENT of this generation: where shared memory comes from; "" = unset
   std::string agent_socket = {};      ///< CXXRUN_AGENT: where workers register; "" = unset
+  std::string bootstrap = {};         ///< in front of the workers' PYTHONPATH; "" = nothing is
   std::string prover = {};            ///< CXXRUN_PROVER: where they ask for proofs; "" = unset, nothing is proven
   std::vector<std::string> loopbacks = {};  ///< how this host reaches itself, the one that the job asks for first
   std::uint16_t standby_port = 0;           ///< where this agent can be called once it has to take over; 0: it cannot

@@ -36,10 +36,12 @@
 #include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
 #include "launcher/place/machine.hpp"
+#include "launcher/place/python_package.hpp"
 #include "launcher/place/secret_file.hpp"
 #include "launcher/place/slurm_env.hpp"
 #include "launcher/programs/dry_run.hpp"
 #include "launcher/programs/programs.hpp"
+#include "launcher/warm/warm_command.hpp"
 #include "launcher/workers/worker_program.hpp"
 #include "rendezvous/net/fence.hpp"
 #include "src/core/exit_codes.hpp"
@@ -128,6 +130,13 @@ Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, 
   facts.loopbacks = *std::move(loopbacks);
   auto const devices = check_devices(options, facts, environment);
   return devices ? Result<NodeFacts>(std::move(facts)) : devices.error();
+}
+
+/// For workers of this agent that are Python, or that something else starts.
+std::string bootstrap_here(AgentConfig const& config, Environment const& environment) {
+  auto const worker = likely_workers(config.options, config.topology, config.facts, environment).front();
+  return find_bootstrap(value_of(environment, "PYTHONPATH"), os::executable_of(getpid()),
+                        is_python(worker.argv.front()) ? find_worker_program(worker).path : "");
 }
 
 /// Where this agent's logs go. Without --log-dir a temporary directory, kept only when output was asked into it.
@@ -292,6 +301,7 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
     return facts.error();
   }
   config.facts = *std::move(facts);
+  config.facts.bootstrap = config.options.watch ? bootstrap_here(config, environment) : "";
   tell_of_devices(config, environment);
   auto const source = check_program_source(config.options, environment, os::input_is_null(),
                                            config.facts.workers > 1 || config.topology.max_nodes > 1);

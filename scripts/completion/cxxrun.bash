@@ -18,8 +18,8 @@ _cxxrun() {
       --hang-timeout --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store
       --store-access --stdin --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir
       --log-rotate -r --redirects -t --tee --local-ranks-filter --ranks --fold-lines --log-line-prefix-template
-      --duplicate-stdout-filters --duplicate-stderr-filters --log-level --trace --monitor-interval --start-method
-      --event-log-handler --logs-specs --print-completion" ;;
+      --duplicate-stdout-filters --duplicate-stderr-filters --log-level --trace --watch --monitor-interval
+      --start-method --event-log-handler --logs-specs --print-completion" ;;
   esac
   valued=" ${valued//$'\n'/ } "
   COMPREPLY=()
@@ -52,7 +52,7 @@ _cxxrun() {
     --fence | --log-dir) COMPREPLY=($(compgen -d -- "$cur")) ;;
     --scale-out) COMPREPLY=($(compgen -W "now at-restart" -- "$cur")) ;;
     -r | --redirects | -t | --tee) COMPREPLY=($(compgen -W "0 1 2 3" -- "$cur")) ;;
-    --fold-lines) COMPREPLY=($(compgen -W "auto off" -- "$cur")) ;;
+    --fold-lines | --watch) COMPREPLY=($(compgen -W "auto off" -- "$cur")) ;;
     --log-level) COMPREPLY=($(compgen -W "debug info warn error" -- "$cur")) ;;
     --start-method) COMPREPLY=($(compgen -W "spawn fork forkserver" -- "$cur")) ;;
     --event-log-handler) COMPREPLY=($(compgen -W "null console" -- "$cur")) ;;

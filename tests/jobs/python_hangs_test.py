@@ -1,4 +1,4 @@
-"""PyTorch scripts that hang, with cxxrun.install() or --warm: the rank and its line of source are named, and nobody
+"""PyTorch scripts that hang, with cxxrun.install(), --warm or neither: the rank and its line of source are named, and nobody
 innocent. Usage: python_hangs_test.py CXXRUN. CXXRUN_HANGS: so many, at random [one of each of three kinds];
 CXXRUN_SEED: which; CXXRUN_CLEAN: seconds of a job in which nobody hangs. Exit code 77: skipped, with the reason."""
 import os
@@ -52,13 +52,13 @@ class PythonHangs(JobCase):
         return env
 
     def begin(self, hangs, timeout, armed="line", folder="job", script=TRAINER, **environment):
-        """A job in which each generation hangs in its way, and the last one ends. `armed` by the script's line, or by
-        --warm and the package on the path."""
+        """A job in which each generation hangs in its way, and the last one ends. `armed` by the script's line, by --warm
+        and the package on the path, or by nobody: --watch does it."""
         os.mkdir(self.path(folder))
         words = [":".join(map(str, hang)) for hang in hangs]
         module = "torch" if torch.__version__.startswith("1.") else "torch,torch._dynamo"
         warm = [f"--warm={module}"] if armed == "warm" else []
-        armed_by = {"CXXRUN_PACKAGE": "", "PYTHONPATH": PACKAGE} if warm else {"CXXRUN_PACKAGE": PACKAGE}
+        armed_by = {"CXXRUN_PACKAGE": PACKAGE if armed == "line" else "", **({"PYTHONPATH": PACKAGE} if warm else {})}
         return self.start("--standalone", f"--nproc-per-node={WORLD[script]}", f"--max-restarts={len(hangs)}", *warm,
                           "--restart-delay=0", f"--hang-timeout={timeout}", "--log-dir", self.path(f"{folder}/logs"),
                           script, *words, env={**armed_by, "HUNG": self.path(f"{folder}/hung"), **environment})
@@ -90,7 +90,7 @@ class PythonHangs(JobCase):
 
     def test_the_rank_and_its_line_are_named_and_nobody_else(self):
         hangs = [("backward", 1, 3), ("stop", 2, 2), ("mismatch", 0, 5)]
-        for armed, job in jobs.some_at_a_time(lambda armed: self.begin(hangs, QUICK, armed, armed), ("line", "warm")):
+        for armed, job in jobs.some_at_a_time(lambda armed: self.begin(hangs, QUICK, armed, armed), ("nobody", "warm")):
             with self.subTest(armed=armed):
                 self.assert_named(hangs, job, armed)
 
@@ -110,7 +110,7 @@ class PythonHangs(JobCase):
         for begin in range(0, number, IN_A_JOB):
             script = GRID if begin // IN_A_JOB % 4 > 1 else TRAINER
             hangs = chosen_hangs(chosen, script, min(IN_A_JOB, number - begin))
-            plans.append((hangs, PATIENCE, ("line", "warm")[begin // IN_A_JOB % 2], f"job{begin}", script))
+            plans.append((hangs, PATIENCE, ("nobody", "warm")[begin // IN_A_JOB % 2], f"job{begin}", script))
         took = []
         for (some, _, armed, folder, script), job in jobs.some_at_a_time(lambda plan: self.begin(*plan), plans, AT_A_TIME):
             with self.subTest(seed=seed, script=script, hangs=some, armed=armed):

@@ -244,6 +244,23 @@ TEST_CASE("worker_plan: workers are told which signals end the job", "[unit]") {
         "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR2");
 }
 
+TEST_CASE("worker_plan: the package's bootstrap leads PYTHONPATH of workers and of the warm Python, once", "[unit]") {
+  NodeFacts facts = node_facts;
+  facts.bootstrap = "/opt/b";
+  for (auto const& [before, after] : std::vector<std::pair<std::string, std::string>>{{"", "/opt/b"},
+                                                                                      {"/a:", "/opt/b:/a:"},
+                                                                                      {"/opt/b", "/opt/b"},
+                                                                                      {"/opt/b:/a", "/opt/b:/a"},
+                                                                                      {"/opt/bc", "/opt/b:/opt/bc"}}) {
+    Environment const inherited{{"PYTHONPATH", before}};
+    CHECK(variable(plan_workers(third_generation(), options_for({}), facts, inherited)[0], "PYTHONPATH") == after);
+    CHECK(variable(plan_zygote(options_for({}), facts, inherited), "PYTHONPATH") == after);
+  }
+  facts.bootstrap.clear();
+  CHECK(variable(plan_workers(third_generation(), options_for({}), facts, {{"PYTHONPATH", "/a"}})[0], "PYTHONPATH") ==
+        "/a");
+}
+
 TEST_CASE("worker_plan: a task that sees all devices counts itself among the tasks of its node", "[unit]") {
   NodeFacts facts = node_facts;
   facts.task = TaskPlace{6, 2, 4, 1, 2, false};
