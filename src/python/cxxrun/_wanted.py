@@ -97,7 +97,7 @@ def checkpoint_wanted() -> bool:
     From the first call on SIGTERM no longer ends this process, unless the script handles it itself."""
     if _process.has_elastic():
         raise RuntimeError("cxxrun.checkpoint_wanted(): this process has an Elastic: call its checkpoint_wanted()")
-    _listen()
+    listen()
     asked, ends = _asked()
     agreed = _agreement.ready()
     if _agreement.is_alone():
@@ -123,12 +123,13 @@ def _asked() -> Tuple[int, bool]:
     return page.half(_page.CHECKPOINTS), _told_to_end or page.half(_page.ENDS) != 0
 
 
-def _listen() -> None:
+def listen(instead: bool = False) -> None:
+    """From now on SIGTERM is noted, where the script has no handler; `instead`: of the one that it has."""
     global _listens
-    if _listens or threading.current_thread() is not threading.main_thread():
+    if (_listens and not instead) or threading.current_thread() is not threading.main_thread():
         return
     _listens = True
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+    if instead or signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _tell)
 
 

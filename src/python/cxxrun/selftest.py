@@ -1,6 +1,6 @@
 """python -m cxxrun.selftest: whether install() would work in this Python, line by line. Exit code 1: something would not.
 
-Without a launcher it tries the rest; `cxxrun --standalone -m cxxrun.selftest` tries all of it."""
+Without a launcher it tries the rest; `cxxrun --standalone --max-restarts 0 -m cxxrun.selftest` tries all of it."""
 import os
 import signal
 import sys

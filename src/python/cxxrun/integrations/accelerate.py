@@ -1,0 +1,20 @@
+"""For loops with an Accelerator:
+
+    for ...:
+        with accelerator.accumulate(model): ...
+        if cxxrun.integrations.accelerate.save_if_wanted(accelerator, "/shared/state", completed): break"""
+from typing import Any
+
+import cxxrun
+
+
+def save_if_wanted(accelerator: Any, directory: str, completed: int) -> bool:
+    """Call it on all processes after each batch, from the main thread; `completed`: optimizer steps. In the one in which all
+    are asked for a checkpoint it calls accelerator.save_state(directory). True: the job is told to end, leave the loop."""
+    if not accelerator.sync_gradients:  # in the middle of a step
+        return False
+    cxxrun.step(completed)
+    if not cxxrun.checkpoint_wanted():
+        return False
+    accelerator.save_state(directory)
+    return cxxrun.job_ends()
