@@ -52,7 +52,7 @@ std::string end_reason(JobState const& job, std::uint32_t restarts, std::string 
   if (is_preempted(job, recent) || job.state == "PREEMPTED") {
     return "preempted" + grace_left(job, now);
   }
-  if (job.state == "NODE_FAIL") {
+  if (job.state == "NODE_FAIL" || job.reason == "NodeDown") {
     return "a node failed";
   }
   if (job.state == "RUNNING") {

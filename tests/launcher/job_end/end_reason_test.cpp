@@ -50,5 +50,6 @@ TEST_CASE("end reason: a preemption with the grace that is left, if it is this o
 TEST_CASE("end reason: SIGTERM for a job that Slurm does not end", "[unit]") {
   CHECK(reason(job("RUNNING")) == "for Slurm the job goes on");
   CHECK(reason(job("NODE_FAIL")) == "a node failed");
+  CHECK(reason(job("COMPLETING", "NodeDown")) == "a node failed");
   CHECK(reason(job("SOMETHING\nnew")) == "for Slurm the job is SOMETHING?new");
 }
