@@ -1,10 +1,11 @@
 """Jobs whose workers are PyTorch scripts with cxxrun.torch.Elastic. Arguments of a test: CXXRUN LIBCXXRUN_C
 
-CXXRUN_KILLS: how many kills more than the one that is always tried; CXXRUN_KILLS_SEED repeats a run. Exit code 77:
-there is no torch."""
+CXXRUN_KILLS: how many kills more than the one that is always tried; CXXRUN_SHARD_KILLS: of ranks with shards [a few];
+CXXRUN_MOMENT_KILLS: how many at each of MOMENTS; CXXRUN_HANGS: how many ranks hang. CXXRUN_KILLS_SEED repeats a run. Exit code 77: there is no torch."""
 import importlib.util
 import os
 import random
+import re
 import statistics
 import sys
 
@@ -24,10 +25,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.abspath(sys.argv.pop(2))
 KILLS = int(os.environ.get("CXXRUN_KILLS", "0"))
 SEED = int(os.environ.get("CXXRUN_KILLS_SEED", "0")) or random.randrange(1, 1 << 30)
+MOMENT_KILLS = int(os.environ.get("CXXRUN_MOMENT_KILLS", "0"))
+SHARD_KILLS = int(os.environ.get("CXXRUN_SHARD_KILLS", min(KILLS // 12, 16)))
+HANGS = int(os.environ.get("CXXRUN_HANGS", "0"))
 STEPS = 30
+MOMENTS = ("forward", "backward", "update", "metrics")
 PLACES = ("forward", "backward", "metrics", "update", "after", "between")
 LONG = 200  # steps, for so many kills in one job with --warm; without, each costs an import
 MANY, FEW = 20, 5
+HUNG, UNTIL_REPLACED = 2, 1  # seconds: --hang-timeout, and how long after it the next step is aimed at
 GUARD = 900
 
 
@@ -100,12 +106,12 @@ class ElasticCase(JobCase):
             again.setdefault(generation, []).append(float(at))
         return [max(again[each + 1]) - dead[each] for each in dead if len(again.get(each + 1, [])) == 4]
 
-    def play(self, falls, folder, steps=STEPS, words=(), **more):
-        return self.begin("elastic_trainer.py", str(steps), *words, *("die=" + fall for fall in falls),
+    def play(self, falls, folder, steps=STEPS, words=(), how="die", **more):
+        return self.begin("elastic_trainer.py", str(steps), *words, *(f"{how}={fall}" for fall in falls),
                           restarts=len(falls), folder=folder, **more)
 
-    def play_shards(self, falls, folder, **more):
-        return self.begin("elastic_shards.py", str(STEPS), *("die=" + fall for fall in falls), restarts=len(falls),
+    def play_shards(self, falls, folder, words=(), **more):
+        return self.begin("elastic_shards.py", str(STEPS), *words, *("die=" + fall for fall in falls), restarts=len(falls),
                           folder=folder, nodes=2, **more)
 
     def assert_other_node_survived(self, agents, whole, falls, folder):
@@ -125,13 +131,14 @@ class ElasticCase(JobCase):
         print(f"CXXRUN_KILLS_SEED={SEED}", flush=True)
         chosen = random.Random(SEED)
         whole = set(self.ends(self.play_shards([], "whole")).values())
-        for number in range(min(KILLS // 9 + 1, 5)):
-            steps = sorted(chosen.sample(range(1, STEPS - 1), 3))
+        for number in range(0, SHARD_KILLS, 4):
+            steps = sorted(chosen.sample(range(1, STEPS - 1), 4))
             falls = [f"{chosen.randrange(4)}:{step}:{chosen.choice(('forward', 'backward', 'metrics', 'update', 'after'))}"
                      for step in steps]
             with self.subTest(falls=falls):
-                agents = self.play_shards(falls, f"{number}", options=(WARM,))
+                agents = self.play_shards(falls, f"{number}", options=("--restart-delay=0", WARM))
                 self.assert_other_node_survived(agents, whole, falls, f"{number}")
+                print(f"{number + len(falls)} kills", flush=True)
 
     def chosen_falls(self, chosen, number):
         """RANK:STEP:WHERE; STEP counts from the first one of its generation."""
@@ -166,3 +173,42 @@ class ElasticCase(JobCase):
                 its += self.lost(folder)
                 print(f"{done} kills; nodes {kind}, {options}: {len(its)} kills, lost {statistics.median(its):.2f} s, "
                       f"at most {max(its):.2f} s", flush=True)
+
+    def played(self, plans, how, *options):
+        """(falls, folder, agents) of a job for each list of falls, whose end is that of an undisturbed one."""
+        whole = set(self.ends(self.play([], "whole", LONG)).values())
+        for (number, falls), agents in jobs.some_at_a_time(
+                lambda plan: self.play(plan[1], f"{plan[0]}", LONG, how=how, options=("--restart-delay=0", WARM, *options)),
+                enumerate(plans)):
+            with self.subTest(falls=falls):
+                self.assert_survived(agents, whole, falls, f"{number}")
+                yield falls, f"{number}", agents
+
+    def assert_survive_kills_at_each_moment(self):
+        if not MOMENT_KILLS:
+            self.skipTest("CXXRUN_MOMENT_KILLS says how many")
+        print(f"CXXRUN_KILLS_SEED={SEED}", flush=True)
+        chosen, lost = random.Random(SEED), {moment: [] for moment in MOMENTS}
+        plans = [[f"{chosen.randrange(4)}:{chosen.randrange(6)}:{moment}" for _ in range(min(MANY, MOMENT_KILLS))]
+                 for moment in MOMENTS for _ in range(0, MOMENT_KILLS, MANY)]
+        for falls, folder, _ in self.played(plans, "die"):
+            moment = falls[0].split(":")[2]
+            lost[moment] += self.lost(folder)
+            print(f"{len(falls)} kills in {moment}; of all there, lost {statistics.median(lost[moment]):.2f} s, at most "
+                  f"{max(lost[moment]):.2f} s", flush=True)
+
+    def assert_hung_ranks_are_replaced(self):
+        """Each is named, and nobody else."""
+        if not HANGS:
+            self.skipTest("CXXRUN_HANGS says how many")
+        print(f"CXXRUN_KILLS_SEED={SEED}", flush=True)
+        chosen, took = random.Random(SEED), []
+        plans = [[f"{chosen.randrange(4)}:{chosen.randrange(1, 6)}:{chosen.choice(MOMENTS)}" for _ in range(min(MANY, HANGS))]
+                 for _ in range(0, HANGS, MANY)]
+        for falls, folder, (agent,) in self.played(plans, "hang", "--hang-timeout", str(HUNG)):
+            blamed = re.findall(r"error: rank (\d+) on \S+ did not ", agent.stderr)
+            self.assertEqual(blamed, [fall.split(":")[0] for fall in falls], agent.stderr)
+            took += self.lost(folder)
+            in_time = sum(each < HUNG + UNTIL_REPLACED for each in took)
+            print(f"{len(took)} hangs, the next step after {statistics.median(took):.2f} s, at most {max(took):.2f} s; "
+                  f"{in_time} within {HUNG + UNTIL_REPLACED} s", flush=True)

@@ -3,8 +3,8 @@
 
 WHERE: forward, backward, map (of used parameters, torch's last all-reduce in a backward pass), metrics (before that of
 the loss), update, half (of it), after (it) or between; a number: so many microseconds after the step has begun, wherever
-that is. STEP counts from the first one of the generation. There the rank kills itself with SIGKILL, the n-th time in
-generation n, or, in the first one, tells its agent to end (WHAT is term), kills it (node) or waits for ever (hang).
+that is. STEP counts from the first one of the generation. There the rank kills itself with SIGKILL or waits for ever (WHAT
+is hang), the n-th time in generation n, or, in the first one, tells its agent to end (term) or kills it (node).
 `save`: saves when it is wanted and after 5 steps, and goes on from there. `install`: with what scripts that do not survive
 call. `wide`: with a bucket that moves to memory that the ranks share; it knows no `map`. `fused`: with optimizers that leave
 out an update where they are told so. `gloo`: with torch's own groups, and what they alone carry; no `map` either, but
@@ -90,7 +90,8 @@ def fall(where):
         signal.pause()
     if job.generation == 1 and any(is_at(place, where) for place in TOLD):
         os.kill(os.getppid(), signal.SIGTERM)
-    if job.generation == 1 and any(is_at(place, where) for place in HANGS):
+    if any(is_at(place, where) for place in HANGS[job.generation - 1:job.generation]):
+        note("falls")
         threading.Event().wait()  # hangs
 
 

@@ -5,7 +5,7 @@ import sys
 import unittest
 
 import jobs
-from elastic_jobs import FSDP2, GUARD, KILLS, ElasticCase
+from elastic_jobs import FSDP2, GUARD, SHARD_KILLS, ElasticCase
 
 DOUBLE = os.path.abspath(sys.argv.pop(2))
 LIBRARIES = os.path.join(os.path.dirname(DOUBLE), "cuda_libraries")  # for a root that has no CUDA
@@ -44,9 +44,15 @@ class Device(DeviceCase):
         falls = ["3:4:backward", "0:9:metrics"]
         self.assert_other_node_survived(self.play_shards(falls, "disturbed"), whole, falls, "disturbed")
 
-    @unittest.skipIf(not FSDP2 or not KILLS, "with FSDP2 and CXXRUN_KILLS")
+    @unittest.skipIf(not FSDP2 or not SHARD_KILLS, "with FSDP2 and CXXRUN_KILLS")
     def test_kills_of_ranks_with_shards(self):
         self.assert_shards_survive_kills()
+
+    def test_kills_at_each_moment(self):
+        self.assert_survive_kills_at_each_moment()
+
+    def test_ranks_that_hang_are_named_and_replaced(self):
+        self.assert_hung_ranks_are_replaced()
 
     def test_kills_at_random_moments(self):
         self.assert_survive_kills_at_random_moments((), *[("fused",)] * FSDP2)  # which 1.13 has not for the CPU

@@ -7,7 +7,7 @@ import signal
 import unittest
 
 import jobs
-from elastic_jobs import FSDP2, GUARD, HERE, KILLS, PLACES, SEED, STEPS, ElasticCase
+from elastic_jobs import FSDP2, GUARD, HERE, KILLS, PLACES, SEED, SHARD_KILLS, STEPS, ElasticCase
 
 
 
@@ -135,10 +135,13 @@ class Elastic(ElasticCase):
         line = next(number for number, text in enumerate(source, 1) if text.endswith("# hangs"))
         self.assertIn(f'elastic_trainer.py", line {line} in fall', jobs.read(told))
 
+    def test_ranks_that_hang_are_named_and_replaced(self):
+        self.assert_hung_ranks_are_replaced()
+
     def test_kills_at_random_moments(self):
         self.assert_survive_kills_at_random_moments(("wide",), ())
 
-    @unittest.skipIf(not FSDP2 or not KILLS, "with FSDP2 and CXXRUN_KILLS")
+    @unittest.skipIf(not FSDP2 or not SHARD_KILLS, "with FSDP2 and CXXRUN_KILLS")
     def test_kills_of_ranks_with_shards(self):
         self.assert_shards_survive_kills()
 
