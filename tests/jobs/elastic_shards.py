@@ -1,12 +1,13 @@
-"""FSDP2 inside a node, cxxrun between nodes: elastic_shards.py STEPS [die=RANK:STEP:WHERE]… [node=RANK:STEP:WHERE]
+"""FSDP2 inside a node, cxxrun between nodes: elastic_shards.py STEPS [die=RANK:STEP:WHERE]… [WHAT=RANK:STEP:WHERE]
 
-WHERE: forward, backward, metrics, update or after. There the rank kills itself, the n-th time in generation n, or in the first
-one its agent. Notes and prints as elastic_trainer.py does, the hash of the shard of each rank as
-"end PID STEP LOCAL_RANK:HASH"."""
+WHERE: forward, backward, metrics, update or after. There the rank kills itself, the n-th time in generation n, or, in the
+first one, its agent (WHAT is node), or waits for ever (stuck). Notes and prints as elastic_trainer.py does, the hash of the
+shard of each rank as "end PID STEP LOCAL_RANK:HASH"."""
 import hashlib
 import os
 import signal
 import sys
+import threading
 
 import torch
 from torch.distributed.fsdp import fully_shard
@@ -19,6 +20,7 @@ from elastic_refused import refused
 STEPS = int(sys.argv[1])
 FALLS = [word[4:] for word in sys.argv if word.startswith("die=")]
 NODES = [word[5:] for word in sys.argv if word.startswith("node=")]
+STUCK = [word[6:] for word in sys.argv if word.startswith("stuck=")]
 torch.set_num_threads(1)
 
 
@@ -34,6 +36,8 @@ def fall(where):
     if here in NODES and job.generation == 1:
         os.kill(os.getppid(), signal.SIGKILL)
         signal.pause()
+    if here in STUCK and job.generation == 1:
+        threading.Event().wait()
 
 
 class Falls(torch.nn.Module):

@@ -43,6 +43,12 @@ class Device(DeviceCase):
         self.assertEqual(len(whole), 2)
         falls = ["3:4:backward", "0:9:metrics"]
         self.assert_other_node_survived(self.play_shards(falls, "disturbed"), whole, falls, "disturbed")
+        falls = ["1:4:forward"]
+        agents = self.play_shards(falls, "stuck", ["stuck=0:4:forward"])  # behind a kernel that waits for rank 1
+        self.assert_other_node_survived(agents, whole, falls, "stuck")
+        said = "".join(agent.stderr for agent in agents)
+        self.assertIn("another rank of this node has ended, and its shards with it: this process ends with code 75", said)
+        self.assertRegex(said, r"error: rank 1 on \S+: signal 9")
 
     @unittest.skipIf(not FSDP2 or not SHARD_KILLS, "with FSDP2 and CXXRUN_KILLS")
     def test_kills_of_ranks_with_shards(self):

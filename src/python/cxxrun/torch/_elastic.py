@@ -123,6 +123,7 @@ class Elastic:
                     if self._completed < steps and not self._ends:
                         return True
                     self._updates.confirm()
+                    self._end_alone()
                     self._carrier.run(self._carrier.comm.start_barrier)  # nobody leaves while another may need its state
                 break
             except RuntimeError as error:
@@ -242,10 +243,16 @@ class Elastic:
         if self._closed:
             return
         self._closed = True
+        self._end_alone()
         self._drop()
         self._world.remove()
         self._updates.close_gate()
         self._carrier.close()
+
+    def _end_alone(self) -> None:
+        """All are through: the end of another rank of the node is not this one's any more."""
+        if self._node is not None:
+            self._node.lives_as_a_whole(False)
 
     # ---- meeting
 

@@ -4,6 +4,12 @@ node lives or ends as a whole.
 torch's calls inside a node know nothing of a failure elsewhere. A rank that left its step while another one of its node
 went on would leave that one waiting for it, so the ranks of a node tell each other after each call that reaches others
 whether it failed."""
+import atexit
+import os
+import select
+import sys
+import threading
+import time
 from datetime import timedelta
 from typing import Any, List, Optional, Tuple
 
@@ -21,6 +27,11 @@ from cxxrun.torch._state import Shard
 
 _c10d = dist.distributed_c10d
 _LONG = timedelta(minutes=30)
+# A thread of torch's NCCL group asks the store every second whether another rank has told of a time-out. It is that of the
+# generation in which the group was made, which ends with it; and who hangs is the launcher's affair.
+_NO_MONITOR = "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT"
+_OWN_END = 0.2  # seconds in which a process that fails by itself, perhaps of the same error, tells of that
+_TRY_AGAIN = 75  # docs/use/exit_codes.md
 
 
 class Node:
@@ -33,6 +44,7 @@ class Node:
         self._error: Optional[Exception] = None
         self._device = carrier.gpu.device.type if carrier.gpu.on_device else "cpu"
         self._group = self._make_group(facts)
+        self._mates = Mates(self._group, self._local_rank, self._size) if carrier.gpu.on_device else None
         self.mesh = DeviceMesh.from_group(self._group, self._device, mesh_dim_names=("node",))
         carrier.agree = self.agree
 
@@ -42,6 +54,8 @@ class Node:
         ranks = list(range(first, first + self._size))
         store = dist.PrefixStore(f"cxxrun/node/{first}", _store.of(facts, _LONG))
         backend = "cpu:gloo,cuda:nccl" if self._device == "cuda" else "gloo"
+        for name in _NO_MONITOR:
+            os.environ.setdefault(name, "0")
         group, _ = _c10d._new_process_group_helper(self._size, self._local_rank, ranks, backend, store, "cxxrun_node",
                                                    timeout=_LONG)
         _c10d._world.pg_group_ranks[group] = {rank: each for each, rank in enumerate(ranks)}
@@ -61,6 +75,12 @@ class Node:
                                _lib.USAGE)
         self.between = self._carrier.split(facts.local_rank, facts.group_rank)
         self._nodes = facts.group_world_size
+        self.lives_as_a_whole(True)
+
+    def lives_as_a_whole(self, does: bool) -> None:
+        """Whether this process ends with another one of its node: not when all are through."""
+        if self._mates is not None:
+            self._mates.matter = does
 
     def places(self, donor: int) -> Tuple[int, int]:
         """This node's number, and that of the node of the rank."""
@@ -151,3 +171,37 @@ class Node:
     def sharded(self, state: Any) -> Any:
         return tree_map_only(Shard, lambda its: DTensor.from_local(its.local, self.mesh, its.placements, run_check=False,
                                                                    shape=its.shape, stride=its.stride), state)
+
+
+class Mates:
+    """Ends this process when another one of its node ends. On a GPU torch's calls inside the node are NCCL's, whose kernels
+    wait for that one for ever on NVLink, with the main thread behind them; nothing in torch notices."""
+
+    def __init__(self, group: Any, local_rank: int, size: int) -> None:
+        """Collective. Without pidfd_open(), or where they are not of one PID namespace, the agent ends this process, later."""
+        self.matter = False  # whether the death of one is this process's own end
+        told = torch.zeros(size, 2, dtype=torch.int64)
+        told[local_rank] = torch.tensor([os.getpid(), os.stat("/proc/self/ns/pid").st_ino])
+        dist.all_reduce(told, group=group)
+        self._poll = select.poll()
+        for pid, space in told.tolist():
+            if pid != os.getpid() and space == told[local_rank, 1]:
+                self._watch(pid)
+        atexit.register(lambda: setattr(self, "matter", False))
+        threading.Thread(target=self._await, name="cxxrun mates", daemon=True).start()
+
+    def _watch(self, pid: int) -> None:
+        try:
+            self._poll.register(os.pidfd_open(pid), select.POLLIN)
+        except (AttributeError, OSError):
+            pass
+
+    def _await(self) -> None:
+        while True:
+            for ended, _ in self._poll.poll():
+                self._poll.unregister(ended)
+            time.sleep(_OWN_END)
+            if self.matter:
+                print("cxxrun: another rank of this node has ended, and its shards with it: this process ends with code "
+                      f"{_TRY_AGAIN}, to be started anew with the node", file=sys.stderr, flush=True)
+                os._exit(_TRY_AGAIN)
