@@ -3,12 +3,13 @@ import collections
 import gc
 import os
 import resource
+import types
 import weakref
 
 import torch
 
 import torch.distributed as dist
-from cxxrun.torch import Elastic, _buckets, _elastic, _state
+from cxxrun.torch import Elastic, _buckets, _device, _elastic, _state
 from elastic_claimed import DEVICE
 from elastic_refused import refused
 
@@ -191,6 +192,21 @@ refused("the backend gloo", lambda: dist.new_group([0, 1], backend="gloo"))
 if not torch.__version__.startswith("1."):
     refused("use_local_synchronization", lambda: dist.new_group([0], use_local_synchronization=True))
 refused("is up already", Elastic, kind=RuntimeError)
+its, there = _device.Cuda(None), dict(is_cuda=True, device=torch.device("cuda", 1))
+its.device = torch.device("cuda", 0)
+assert its.is_elsewhere(types.SimpleNamespace(**there))
+its.device = torch.device("cuda", 1)
+assert not its.is_elsewhere(types.SimpleNamespace(**there)) and not its.is_elsewhere(torch.zeros(1))
+job._carrier.gpu.is_elsewhere = lambda _: True
+refused(f"all_reduce of a tensor that is on cpu, where this rank's are on {job._carrier.gpu.device},", dist.all_reduce,
+        torch.zeros(2))
+refused("all_gather of a tensor that is on cpu,", dist.all_gather, tensors(), torch.zeros(2))
+del job._carrier.gpu.is_elsewhere
+if "CXXRUN_CLAIMED" not in os.environ:
+    refused("is built without CUDA", _device.of, "cuda", kind=RuntimeError)
+    torch.version.cuda = "13.0"
+    refused('CUDA_VISIBLE_DEVICES is "": unset it', _device.of, "cuda", kind=RuntimeError)
+    torch.version.cuda = None
 if not _elastic.has_shards():
     refused("this PyTorch has no FSDP2", job.node_mesh)
 dist.barrier()

@@ -218,6 +218,7 @@ TEST_CASE("gpu: a plugin that is none is named, with what to do", "[process]") {
   for (auto const& [file, says] :
        {Case{"/nowhere/plugin.so", "there is no file /nowhere/plugin.so, which CXXRUN_CUDA_PLUGIN names"},
         Case{CXXRUN_CUDA_DOUBLE_FILE, "is not a CUDA plugin of cxxrun's"},
+        Case{CXXRUN_OLDER_PLUGIN, "libolder_plugin.so is of another version of cxxrun (it has no table of version 8)"},
         Case{"/proc/self/exe", "the CUDA plugin is not usable: "}}) {
     auto const ends = run_ranks(1, [&, path = file](int) {
       setenv("CXXRUN_CUDA_PLUGIN", path, 1);

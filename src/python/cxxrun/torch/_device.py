@@ -1,4 +1,5 @@
 """All that this package says to torch.cuda."""
+import os
 from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 
 import torch
@@ -119,8 +120,17 @@ def of(device: Union[None, str, torch.device]) -> Host:
     if its.type != "cuda":
         raise ValueError(f'Elastic: device={device!r}: there are "cuda" and "cpu"')
     if not torch.cuda.is_available():
-        raise RuntimeError('Elastic: device="cuda", and torch sees no GPU')
+        raise RuntimeError(f'Elastic: device="cuda", and torch sees no GPU: {_why_no_gpu()}; without device= it trains on CPUs')
     return Cuda(its.index)
+
+
+def _why_no_gpu() -> str:
+    if torch.version.cuda is None:
+        return f"this PyTorch, {torch.__version__}, is built without CUDA: install one that is built with it"
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return f'CUDA_VISIBLE_DEVICES is "{visible}": unset it, or name GPUs or MIG devices that `nvidia-smi -L` lists'
+    return "see whether nvidia-smi does, and what Slurm was asked for (--gpus-per-node)"
 
 
 def staged(source: torch.Tensor, target: torch.Tensor, call: Callable[[torch.Tensor, torch.Tensor], None]) -> None:
