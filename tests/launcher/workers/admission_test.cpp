@@ -71,7 +71,7 @@ TEST_CASE("admission: who is refused is told why, and what to do instead", "[uni
 
 TEST_CASE("admission: one process of each worker is let in, for the generation that runs", "[unit]") {
   CHECK(why_not({1, 0, 3, 3}, {}).empty());
-  CHECK(why_not({std::nullopt, 0, 3, 3}, {555}) == no_worker({555}));
+  CHECK(why_not({std::nullopt, 0, 3, 3}, {555, 555, ""}) == no_worker({555, 555, ""}));
   CHECK(why_not({1, 0, 2, 3}, {}) == "it is of generation 2, and this is generation 3");
   CHECK(why_not({1, 555, 3, 3}, {}) == "pid 555 is registered in its place");
 }

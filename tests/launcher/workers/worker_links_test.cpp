@@ -229,7 +229,7 @@ TEST_CASE("worker_links: no stranger, no other generation and nobody twice") {
   CHECK(refusal(twice.get()) == "pid " + std::to_string(getpid()) + " is registered in its place");
   bench.me.reset();
   auto const stranger = bench.registered();
-  CHECK(refusal(stranger.get()) == no_worker({getpid()}));
+  CHECK(refusal(stranger.get()) == no_worker({getpid(), getsid(0), ""}));
   CHECK_FALSE(hear(stranger.get()).packet);
   CHECK(bench.survivors.size() == 1);
 }
@@ -316,7 +316,7 @@ TEST_CASE(
   bench.my_pid = 0;  // which the kernel names who is in a pid namespace that is not within ours
   auto const stranger = bench.connect();
   bench.say(stranger.get(), wire::RailClaim{});
-  CHECK(refusal(stranger.get()) == no_worker({getpid()}));
+  CHECK(refusal(stranger.get()) == no_worker({getpid(), getsid(0), ""}));
   bench.my_pid = getpid();
   auto const worker = bench.registered();
   hear(worker.get());
