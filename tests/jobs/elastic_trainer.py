@@ -1,5 +1,5 @@
 """A DDP training that survives: elastic_trainer.py STEPS [die=RANK:STEP:WHERE]… [WHAT=RANK:STEP:WHERE] [save] [install]
-[wide] [fused] [gloo].
+[wide] [fused] [gloo] [workers].
 
 WHERE: forward, backward, map (of used parameters, torch's last all-reduce in a backward pass), metrics (before that of
 the loss), update, half (of it), after (it) or between; a number: so many microseconds after the step has begun, wherever
@@ -8,7 +8,8 @@ is hang), the n-th time in generation n, or, in the first one, tells its agent t
 `save`: saves when it is wanted and after 5 steps, and goes on from there. `install`: with what scripts that do not survive
 call. `wide`: with a bucket that moves to memory that the ranks share; it knows no `map`. `fused`: with optimizers that leave
 out an update where they are told so. `gloo`: with torch's own groups, and what they alone carry; no `map` either, but
-`connect`, where the ranks of a generation connect, as STEP 0.
+`connect`, where the ranks of a generation connect, as STEP 0. `workers`: with a DataLoader that has workers, which draw
+random numbers.
 
 Notes "GENERATION RANK WORD…" in $DIR/events, each with the time: in each generation once `met PID STEP` and
 `stepped STEP`, `falls`, and `saved STEP`. Prints "end PID STEP HASH" of the parameters and, on rank 0, "averages HASH"
@@ -39,7 +40,7 @@ TOLD = [word[5:] for word in sys.argv if word.startswith("term=")]
 NODES = [word[5:] for word in sys.argv if word.startswith("node=")]
 HANGS = [word[5:] for word in sys.argv if word.startswith("hang=")]
 SAVES, INSTALLS, WIDE = "save" in sys.argv, "install" in sys.argv, "wide" in sys.argv
-GLOO = "gloo" in sys.argv
+GLOO, WORKERS = "gloo" in sys.argv, "workers" in sys.argv
 FUSED = {"fused": True} if "fused" in sys.argv else {}
 WIDTH = 8192 if WIDE else 32
 torch.set_num_threads(1)
@@ -160,7 +161,18 @@ optimizer = torch.optim.AdamW(model.first.parameters(), lr=0.01, **FUSED)
 heads = torch.optim.SGD([*model.left.parameters(), *model.right.parameters()], lr=0.1, momentum=0.9, **FUSED)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
 data = ElasticSampler(len(inputs), batch=8)
-loader = torch.utils.data.DataLoader(torch.arange(len(inputs)), batch_sampler=data)
+
+
+class Noisy(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(inputs)
+
+    def __getitem__(self, index):
+        return index, torch.rand(1) if WORKERS else torch.zeros(1)
+
+
+loader = torch.utils.data.DataLoader(Noisy(), batch_sampler=data, num_workers=2 if WORKERS else 0,
+                                     multiprocessing_context="fork" if WORKERS else None)
 order = itertools.chain.from_iterable(itertools.repeat(loader))  # 16 steps are an epoch
 job.track(model=model, optimizer=optimizer, heads=heads, schedule=schedule, data=data)
 
@@ -189,15 +201,16 @@ while job.running(STEPS):
     if job.generation != world:
         world, first = job.generation, job.completed
         note("met", os.getpid(), job.completed)
-    with job.step():
-        samples = next(order)
+    before = job.completed
+    with job.step() as step:
+        samples, noise = next(order)
         fall("forward")
         ones = torch.ones(1)
         dist.all_reduce(ones, group=half)
         assert ones.item() == 2
         if GLOO:
             pass_on(1000 * job.completed + dist.get_rank())
-        hidden = ddp(inputs[samples])
+        hidden = ddp(inputs[samples] + noise)
         loss = torch.nn.functional.cross_entropy(Falls.apply(hidden), labels[samples])
         model.zero_grad(set_to_none=True)
         loss.backward()
@@ -212,6 +225,7 @@ while job.running(STEPS):
             dist.barrier()
         heads.step()
         fall("after")
+    assert step.done == (job.completed > before)
     assert not WIDE or GLOO or job.completed - first < 3 or job._carrier._buckets._moved, "no bucket has moved"
     fall("between")
     if INSTALLS:

@@ -28,6 +28,13 @@ class Elastic(ElasticCase):
         self.assertEqual(len(whole), 1)
         self.assert_survived(disturbed, whole, falls, "wide2")
 
+    def test_a_dataloader_with_workers_gives_a_step_that_is_done_again_its_samples_again(self):
+        falls = ["1:3:backward", "2:9:update"]
+        quiet, disturbed = [self.play(each, f"workers{len(each)}", words=("workers",)) for each in ([], falls)]
+        whole = set(self.ends(quiet).values())
+        self.assertEqual(len(whole), 1)
+        self.assert_survived(disturbed, whole, falls, "workers2")
+
     def test_what_is_carried_and_what_is_refused(self):
         for script, says in (("elastic_calls.py", "carried and refused"), ("elastic_loop.py", "the loop is kept")):
             (agent,) = self.begin(script, ranks=2)

@@ -19,7 +19,7 @@ def page(gives_way: bool = False) -> Optional[_page.Page]:
     _gives_way = gives_way and (_gives_way or not _asked)
     if not _asked:
         _asked = True
-        if _is_helper():
+        if is_helper():
             _why = "this process is a helper of a worker"
             return None
         try:
@@ -29,7 +29,7 @@ def page(gives_way: bool = False) -> Optional[_page.Page]:
     return _kept
 
 
-def _is_helper() -> bool:
+def is_helper() -> bool:
     """Whether multiprocessing has started this process: it has the worker's environment, and may import its script."""
     process = sys.modules.get("multiprocessing.process")
     return process is not None and process.parent_process() is not None

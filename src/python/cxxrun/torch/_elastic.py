@@ -1,4 +1,5 @@
 """Elastic: a training loop whose processes outlive the death of a peer."""
+import atexit
 import contextlib
 import gc
 import os
@@ -22,6 +23,13 @@ from cxxrun.torch._wrapped import Wrapped
 PeerFailure = _lib.PeerFailure
 
 
+class Step:
+    """What `with job.step() as step` gives. `done`: behind the block, whether the step counts. One that does not is done
+    again: what the script has logged or averaged of it is not of the run."""
+
+    done = False
+
+
 class Elastic:
     """See docs/use/elastic_pytorch.md. `seed`: the random numbers of a step depend on it, the step and the rank, and so
     are the same when a step is done again; None: they are left alone. `checkpoint`: the file that save() writes and
@@ -30,6 +38,9 @@ class Elastic:
 
     def __init__(self, checkpoint: Optional[str] = None, seed: Optional[int] = 0, backend: Optional[str] = None,
                  device: Union[None, str, torch.device] = None) -> None:
+        if _process.is_helper():
+            raise RuntimeError("Elastic: a helper that multiprocessing has started runs the script again: put all of it that is not "
+                               "for helpers below `if __name__ == \"__main__\":`")
         if dist.is_available() and dist.is_initialized():
             raise RuntimeError("Elastic: torch.distributed is up already; Elastic() makes its default group, once in a "
                                "process, in the place of init_process_group()")
@@ -43,6 +54,7 @@ class Elastic:
         self._fresh, self._torn = True, False  # nothing has been done yet; half of something
         self._handles_signal = False
         self._closed, self._interrupted = False, False
+        self._saved = -1  # completed, then
         self._node: Any = None  # _node.Node, where shards are
         _process.leave_to_elastic()
         self._carrier = Carrier(gpu)
@@ -109,7 +121,9 @@ class Elastic:
     # ---- the loop
 
     def running(self, steps: int) -> bool:
-        """Whether there is another step. All ranks have met and have the same state then."""
+        """Whether there is another step. All ranks have met and have the same state then. At the end the checkpoint is
+        written, if there is one, and the group stays until close() or the end of the process: for an evaluation, or for
+        more steps."""
         if not any(isinstance(its, torch.optim.Optimizer) for its in self._tracked.values()):
             raise RuntimeError("Elastic.running: track() the model and its optimizer first")
         self._require_open("running")
@@ -123,18 +137,21 @@ class Elastic:
                     if self._completed < steps and not self._ends:
                         return True
                     self._updates.confirm()
+                    if self._checkpoint is not None and self._completed >= steps and self._saved != self._completed:
+                        self._on_rank_0(self._write)  # a script that fails behind the loop does not train again
+                        self._saved = self._completed
                     self._end_alone()
                     self._carrier.run(self._carrier.comm.start_barrier)  # nobody leaves while another may need its state
                 break
             except RuntimeError as error:
                 if not self._is_of_a_peer(error):
                     raise
-        self.close()
+        atexit.register(self.close)
         return False
 
     def _require_open(self, what: str) -> None:
         if self._closed:
-            raise RuntimeError(f"Elastic.{what}: the loop has ended, and this process has left the others")
+            raise RuntimeError(f"Elastic.{what}: close() was called, and this process has left the others")
 
     @contextlib.contextmanager
     def _in_order(self) -> Iterator[None]:
@@ -149,9 +166,10 @@ class Elastic:
             raise
 
     @contextlib.contextmanager
-    def step(self) -> Iterator[None]:
+    def step(self) -> Iterator[Step]:
         """One step: all calls that reach other ranks, and then the update. A PeerFailure ends the block, and the step
         is done again; nothing else is held back."""
+        this = Step()
         self._updates.begin_step()
         if self._node is not None:
             self._node.begin_step()
@@ -162,7 +180,7 @@ class Elastic:
         self._carrier.in_step = True
         try:
             with self._in_order():
-                yield
+                yield this
                 self._updates.end_calls()
             whole = True
         except BaseException as error:
@@ -190,6 +208,7 @@ class Elastic:
         self._updates.end_whole_step()
         self._updates.keep(before, self._completed)
         self._completed += 1
+        this.done = True
         self._carrier.comm.report_step(self._completed)
 
     def _restore(self, before: Before, left_out: bool) -> None:
@@ -235,14 +254,16 @@ class Elastic:
             with self._in_order():
                 self._updates.confirm()
                 self._on_rank_0(self._write)
+                self._saved = self._completed
         except PeerFailure as failure:
             self._note(failure)
 
     def close(self) -> None:
-        """Leaves the others. running() does it at its end; again it does nothing."""
+        """Leaves the others: torch's group is gone. Again it does nothing; the end of the process does it, too."""
         if self._closed:
             return
         self._closed = True
+        atexit.unregister(self.close)
         self._end_alone()
         self._drop()
         self._world.remove()

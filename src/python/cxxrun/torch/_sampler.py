@@ -1,12 +1,15 @@
 """Which samples a rank takes: the order of cxxrun::ElasticSampler, docs/use/sampler.md."""
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional
+import weakref
+from collections import deque
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, Sampler, get_worker_info
 
 from cxxrun import _lib
+from cxxrun.torch._random import seed_all
 
 _TAILS = {"uneven": 0, "drop": 1, "pad": 2}
 
@@ -47,22 +50,24 @@ class ElasticSampler(Sampler[List[int]]):
             self.before_next()
         if self._consumed == self._size:
             return None
-        samples, (_, _, self._consumed) = _lib.sampler_next(
-            (self._seed, self._epoch, self._consumed), self._size, self._tail, dist.get_rank(), dist.get_world_size(),
-            self._batch)
-        return None if self._tail == _TAILS["drop"] and not samples else samples
+        samples, self._consumed = self._after(self._epoch, self._consumed)
+        return samples
+
+    def _after(self, epoch: int, consumed: int) -> Tuple[Optional[List[int]], int]:
+        samples, (_, _, consumed) = _lib.sampler_next((self._seed, epoch, consumed), self._size, self._tail, dist.get_rank(),
+                                                      dist.get_world_size(), self._batch)
+        return None if self._tail == _TAILS["drop"] and not samples else samples, consumed
 
     def __iter__(self) -> Iterator[List[int]]:
-        # A DataLoader's iterator asks when it is made, before it starts its workers.
+        # A DataLoader's iterator asks when it is made, before it starts its workers, and when it begins anew.
         its = sys._getframe(1).f_locals
-        if getattr(its.get("self"), "_num_workers", 0):
-            raise NotImplementedError("ElasticSampler: a DataLoader with num_workers takes samples ahead, and a step that "
-                                      "fails could not give them back: num_workers=0")
+        loader, iterator = its.get("loader"), its.get("self")
         # It draws a number for those workers next. A newcomer, in the middle of an epoch, would draw it from the numbers
         # of its first step, and the other ranks would not.
-        loader = its.get("loader")
         if isinstance(loader, DataLoader) and loader.generator is None:
             loader.generator = torch.Generator()
+        if getattr(iterator, "_num_workers", 0):
+            return _Ahead(self, iterator, loader)
         return self._to_the_end_of_the_epoch()
 
     def _to_the_end_of_the_epoch(self) -> Iterator[List[int]]:
@@ -78,3 +83,71 @@ class ElasticSampler(Sampler[List[int]]):
         if state["size"] != self._size:
             raise ValueError(f"ElasticSampler: the state is of {state['size']} samples, not {self._size}")
         self._seed, self._epoch, self._consumed = state["seed"], state["epoch"], state["consumed"]
+
+
+class _Seeded(List[int]):
+    """The samples of a step on their way to a worker of a DataLoader. Reading them gives it the random numbers that they
+    have in every run, whichever worker it is and whatever it has read before."""
+
+    seeds = (0, 0, 0)
+
+    def __iter__(self) -> Iterator[int]:
+        if get_worker_info() is not None:
+            seed_all(*self.seeds)
+        return super().__iter__()
+
+
+class _Ahead:
+    """What a DataLoader with workers takes of the sampler ahead of the steps. The sampler moves on when the script is given a
+    batch: what was taken ahead is not of its state. After a step that was taken back, and in another world, the samples of
+    the next step are not those that were taken: then the iterator begins anew at the sampler's state, with its workers."""
+
+    def __init__(self, sampler: ElasticSampler, iterator: Any, loader: Any) -> None:
+        self._sampler, self._iterator = sampler, weakref.ref(iterator)
+        # One with persistent workers keeps its iterator, and with it this.
+        self._loader = weakref.ref(loader) if loader.persistent_workers else lambda: loader
+        self._epoch, self._consumed = sampler._epoch, sampler._consumed
+        self._taken: Deque[List[int]] = deque()
+        self._begun = False
+        iterator._next_data = self._next_data
+
+    def __iter__(self) -> "_Ahead":
+        return self
+
+    def __next__(self) -> List[int]:
+        its = self._sampler
+        samples = None if self._consumed == its._size else self._take()
+        if samples is None and not self._taken and not self._begun:
+            self._epoch, self._consumed = self._epoch + 1, 0
+            samples = self._take()
+        if samples is None:
+            raise StopIteration
+        self._taken.append(samples)
+        return samples
+
+    def _take(self) -> Optional[List[int]]:
+        place = self._epoch * self._sampler._size + self._consumed
+        samples, self._consumed = self._sampler._after(self._epoch, self._consumed)
+        if samples is None:
+            return None
+        seeded = _Seeded(samples)
+        seeded.seeds = (self._sampler._seed, place, dist.get_rank())
+        return seeded
+
+    def _next_data(self) -> Any:
+        its, iterator = self._sampler, self._iterator()
+        if not getattr(iterator, "_in_order", True):
+            raise NotImplementedError("ElasticSampler: a DataLoader with in_order=False gives a step the samples of another one: "
+                                      "in_order=True")
+        before = its._epoch, its._consumed
+        samples = its._rest_of_the_epoch() if self._begun else its.next()
+        self._begun = True
+        if samples is not None and (not self._taken or self._taken[0] != samples):
+            its._epoch, its._consumed = before
+            iterator._reset(self._loader())  # which makes another one of these
+            return iterator._next_data()
+        if samples is not None:
+            self._taken.popleft()
+        elif self._taken:
+            raise StopIteration
+        return type(iterator)._next_data(iterator)

@@ -1,0 +1,121 @@
+"""A DataLoader with workers over an ElasticSampler: a step that is taken back gets its samples again, with the same random
+numbers, and the sampler's state is that of the steps. Usage: loader_test.py LIBRARY"""
+import itertools
+import os
+import sys
+import unittest
+
+os.environ["CXXRUN_LIBRARY"] = sys.argv.pop(1)
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+from cxxrun.torch import ElasticSampler
+
+SIZE, BATCH, STEPS = 22, 3, 17  # two epochs and a part of a third
+
+
+class Noisy(Dataset):
+    def __len__(self):
+        return SIZE
+
+    def __getitem__(self, index):
+        if index < 0:
+            raise ValueError("no such sample")
+        return torch.cat([torch.tensor([float(index)]), torch.rand(2)])
+
+
+def batches(data, workers=2, **more):
+    loader = DataLoader(Noisy(), batch_sampler=data, num_workers=workers, multiprocessing_context="fork" if workers else None,
+                        **more)
+    return itertools.chain.from_iterable(itertools.repeat(loader))
+
+
+def run(data, order, steps=STEPS, fails=()):
+    """What each step was given, when those of `fails` are taken back once."""
+    given, fails = [], set(fails)
+    while len(given) < steps:
+        before = data.state_dict()
+        batch = next(order)
+        if len(given) in fails:
+            fails.remove(len(given))
+            data.load_state_dict(before)
+        else:
+            given.append(batch)
+    return given
+
+
+class Loader(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+
+    def sampler(self, **more):
+        return ElasticSampler(SIZE, BATCH, seed=7, **more)
+
+    def assert_same(self, one, other):
+        self.assertEqual([batch.tolist() for batch in one], [batch.tolist() for batch in other])
+
+    def test_samples_are_those_that_the_sampler_gives_by_itself(self):
+        for tail in "drop", "pad":
+            with self.subTest(tail=tail):
+                alone, data = self.sampler(tail=tail), self.sampler(tail=tail)
+                given = run(data, batches(data))
+                self.assertEqual([batch[:, 0].int().tolist() for batch in given], [alone.next() for _ in given])
+                self.assertEqual(data.state_dict(), alone.state_dict())  # and not of what was taken ahead
+
+    def test_steps_that_are_taken_back_get_their_samples_and_random_numbers_again(self):
+        data = self.sampler()
+        undisturbed = run(data, batches(data))
+        for more in {}, {"persistent_workers": True}, {"workers": 3, "prefetch_factor": 1}:
+            with self.subTest(**more):
+                data = self.sampler()
+                self.assert_same(run(data, batches(data, **more), fails=[0, 1, 7, 8, 14, 16]), undisturbed)
+
+    def test_a_newcomer_goes_on_where_the_others_are(self):
+        data = self.sampler()
+        undisturbed = run(data, batches(data))
+        first, second = self.sampler(), self.sampler()
+        given = run(first, batches(first), steps=5)
+        second.load_state_dict(first.state_dict())
+        self.assert_same(given + run(second, batches(second), steps=STEPS - 5), undisturbed)
+
+    def test_an_error_in_a_worker_passes_and_the_step_may_be_done_again(self):
+        data = self.sampler()
+        order = batches(data)
+        next(order)
+        before, after = data.state_dict(), data._after
+        data._after = lambda *place: ([-1], after(*place)[1])
+        with self.assertRaisesRegex(ValueError, "no such sample"):
+            for _ in range(9):
+                next(order)
+        del data._after
+        data.load_state_dict(before)
+        alone = self.sampler()
+        alone.load_state_dict(before)
+        self.assertEqual(next(order)[:, 0].int().tolist(), alone.next())
+
+    def test_samples_between_steps_are_refused_as_without_workers(self):
+        data = self.sampler()
+
+        def refuse():
+            raise RuntimeError("within step()")
+
+        data.before_next = refuse
+        with self.assertRaisesRegex(RuntimeError, "within step"):
+            next(batches(data))
+
+    def test_batches_out_of_order_are_refused(self):
+        try:
+            loader = DataLoader(Noisy(), batch_sampler=self.sampler(), num_workers=1, in_order=False,
+                                multiprocessing_context="fork")
+        except TypeError:
+            self.skipTest("this PyTorch has no in_order")
+        with self.assertRaisesRegex(NotImplementedError, "in_order=True"):
+            next(iter(loader))
+
+
+if __name__ == "__main__":
+    unittest.main()
