@@ -30,6 +30,10 @@ def lines_of(text):
 
 
 class ExampleCase(SlurmCase):
+    def environment(self, extra=None):
+        """USE_LIBUV: the default of newer releases of PyTorch needs a library that Debian builds it without."""
+        return super().environment({"USE_LIBUV": "0", **(extra or {})})
+
     def submit(self, example, text, *arguments, programs=()):
         """Submits the script's text from a copy of the example's directory; `programs` (path, name) are found first."""
         shutil.copytree(os.path.join(EXAMPLES, example), self.dir, dirs_exist_ok=True)

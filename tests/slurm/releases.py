@@ -22,6 +22,9 @@ TABLE = {
     # Whether a rendezvous that its script has not ended removes its file. By control groups Slurm kills it with the script.
     "a forgotten rendezvous ends by itself": [((22, 5), True)],
     "a forgotten rendezvous ends by itself, version 2": [((22, 5), False)],
+    # Seconds in which a cancelled job is gone where KillWait is 5. Whoever has version 2 alone here is a guest, and slow.
+    "seconds to the end of a job": [((22, 5), 5)],
+    "seconds to the end of a job, version 2": [((22, 5), 60)],
     # What the doctor says of slurm.conf there.
     "setting that the doctor warns of": [((22, 5), "ProctrackType=proctrack/linuxproc ")],
     "setting that the doctor warns of, version 2": [((22, 5), "KillWait=5 s: ")],

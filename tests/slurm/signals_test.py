@@ -5,10 +5,10 @@ import time
 
 import slurm_case
 from jobs import wait_until
+from releases import expected
 from slurm_case import SlurmCase
 
 NODES, PER_NODE = 2, 2
-KILL_WAIT = 5  # seconds; of the cluster
 
 # Says what it gets, is slow to save, and leaves a daemon behind that no signal but KILL ends.
 WORKER = """
@@ -64,17 +64,15 @@ class Signals:
         time.sleep(1.2)  # longer than an agent waits for a signal of Slurm's
         self.assertEqual(self.heard(), {rank: list(names) for rank in range(self.everybody)})
 
-    def ended_within(self, job, seconds):
+    def ended_before_kill_wait(self, job):
         began = time.monotonic()
         wait_until(lambda: not self.login("squeue", "-h", "-j", job).out.strip(), "the job is gone", 60)
-        took = time.monotonic() - began
-        self.assertLess(took, seconds)
-        return took
+        self.assertLess(time.monotonic() - began, expected("seconds to the end of a job"))
 
     def test_scancel_is_one_graceful_stop(self):
         job = self.submit("trap : TERM\n" + self.command() + "\necho rc=$?")
         self.scancel(job)
-        self.ended_within(job, KILL_WAIT)
+        self.ended_before_kill_wait(job)
         self.assertEqual(self.heard(), {rank: ["SIGTERM"] for rank in range(self.everybody)})
         self.assertEqual(len(self.events("saved")), self.everybody)
         output = self.output(job)
@@ -88,7 +86,7 @@ class Signals:
     def test_a_job_of_one_node_is_signalled_once_too(self):
         job = self.submit("trap : TERM\n" + self.command(nodes=1, options="--log-level debug"), nodes=1)
         self.scancel(job)
-        self.ended_within(job, KILL_WAIT)
+        self.ended_before_kill_wait(job)
         self.assertIn(self.reason, self.output(job))  # two signals that come together are one for the worker
         self.assertEqual(self.heard(), {rank: ["SIGTERM"] for rank in range(PER_NODE)})
 
@@ -108,7 +106,7 @@ class Signals:
     def test_a_deaf_daemon_does_not_outlast_kill_wait(self):
         job = self.submit("trap : TERM\n" + self.command("daemon") + "\necho rc=$?")
         self.scancel(job)
-        self.ended_within(job, KILL_WAIT)
+        self.ended_before_kill_wait(job)
         self.assertIn("rc=143", self.output(job))  # ended by itself: Slurm's own SIGKILL gives 137
         self.row("signals", "scancel JOB, a process ignores SIGTERM",
                  "SIGKILL from cxxrun before KillWait is over; nothing left, the job does not stay COMPLETING")

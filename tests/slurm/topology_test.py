@@ -252,7 +252,8 @@ else:
         runs = {}
         for worker in self.told():
             runs.setdefault(worker["CXXRUN_RUN_ID"], []).append(worker["RANK"])
-        self.assertEqual(runs, {f"{job}.{step}": ["0", "1", "2", "3"] for job in jobs for step in (0, 1)})
+        self.assertEqual(runs, {f"{job}.{step}": ["0", "1", "2", "3"] for job in jobs for step in (0, 1)},
+                         [self.output(job) for job in jobs])
         self.row("zero flags", "two jobs of two steps each on the same two nodes", "four jobs that never meet")
 
     def test_the_batch_host_without_a_port_is_a_good_endpoint(self):
