@@ -389,10 +389,15 @@ int run_job(AgentConfig config, std::vector<std::string> notes, Refuse const& re
   os::UniqueFd standby;
   if (config.topology.max_nodes > 1 || config.options.join) {
     auto opened = os::open_standby(config.topology.meeting.loopback_only ? config.facts.loopbacks.front() : "");
-    if (!opened) {
+    if (opened) {
+      standby = *std::move(opened);
+    } else if (opened.error().os_errno == EADDRINUSE) {
+      log(Level::warn,
+          "no port is free on this node: others cannot call this agent, and it cannot take over from a "
+          "coordinator that is lost; `ss -tan` shows who has them");
+    } else {
       return refuse(opened.error());
     }
-    standby = *std::move(opened);
   }
   config.sockets = open_sockets(config.environment);
   std::array claims{config.logs.temporary ? claim_temporary(config.logs.path) : os::UniqueFd(),

@@ -14,6 +14,7 @@
 #include "rendezvous/net/doors.hpp"
 #include "rendezvous/net/host_owners.hpp"
 #include "rendezvous/net/lookup.hpp"
+#include "rendezvous/net/spare_port.hpp"
 #include "src/core/text.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
@@ -25,6 +26,8 @@ namespace {
 using boost::asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
+constexpr char const* kNoPortLeft = "this host has no port left to call from: other connections hold them all";
+
 /// At one door: being connected, then greeted.
 struct Attempt {
   Attempt(boost::asio::io_context& io, tcp::endpoint where) : socket(io), to(std::move(where)) {}
@@ -32,6 +35,7 @@ struct Attempt {
   tcp::endpoint to;
   std::shared_ptr<Channel> channel;  ///< once connected
   bool by_step = false;              ///< the run was asked for by its other name
+  bool spared = false;               ///< called from a spare port, for the kernel had none
 };
 
 }  // namespace
@@ -167,14 +171,22 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     auto const made = std::make_shared<Attempt>(
         io, tcp::endpoint(addresses[door / plan.ports.size()], plan.ports[door % plan.ports.size()]));
     attempts[door] = made;
-    made->socket.async_connect(made->to, at(door, [door](Impl& self, Attempt& attempt, ErrorCode const& error) {
-                                 if (error) {
-                                   bool const refused = error == boost::asio::error::connection_refused;
-                                   self.no_entry(door, refused ? NoEntry::refused : NoEntry::silent, error.message());
-                                 } else {
-                                   self.greet(door, attempt);
-                                 }
-                               }));
+    dial(door, *made);
+  }
+
+  void dial(Door door, Attempt& there) {
+    there.socket.async_connect(
+        there.to, at(door, [door](Impl& self, Attempt& attempt, ErrorCode const& error) {
+          bool const here = lacks_port(error);
+          if (here && !std::exchange(attempt.spared, true) && take_spare_port(attempt.socket, attempt.to)) {
+            self.dial(door, attempt);
+          } else if (error) {
+            bool const refused = error == boost::asio::error::connection_refused;
+            self.no_entry(door, refused ? NoEntry::refused : NoEntry::silent, here ? kNoPortLeft : error.message());
+          } else {
+            self.greet(door, attempt);
+          }
+        }));
   }
 
   void leave(Door door) {

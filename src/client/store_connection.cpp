@@ -10,6 +10,7 @@
 
 #include "src/client/interruption.hpp"
 #include "src/os/local_address.hpp"
+#include "src/os/spare_ports.hpp"
 
 namespace cxxrun::client {
 namespace {
@@ -22,7 +23,7 @@ Result<os::UniqueFd> connect_to(addrinfo const& address, TimePoint deadline) {
   }
   int const on = 1;
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
+  if (os::connect_from_somewhere(fd.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
     return fail(Errc::closed, "cannot connect", errno);
   }
   if (!Interruptible::ready(fd.get(), POLLOUT, deadline)) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/os/local_address.hpp"
+#include "src/os/spare_ports.hpp"
 
 namespace cxxrun::os {
 namespace {
@@ -59,7 +60,7 @@ UniqueFd listen_on(int family, std::uint16_t port, bool loopback) {
     ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
   }
   Address const a = address_of(family, port, loopback);
-  if (::bind(fd.get(), &a.any, length_of(family)) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+  if (bind_somewhere(fd.get(), &a.any, length_of(family)) != 0 || ::listen(fd.get(), kBacklog) != 0) {
     int const error = errno;
     fd.reset();
     errno = error;

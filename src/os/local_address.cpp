@@ -1,5 +1,6 @@
 #include "src/os/local_address.hpp"
 
+#include <cerrno>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -12,7 +13,8 @@ namespace {
 
 bool can_bind(addrinfo const& address) {
   UniqueFd const fd(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return fd && bind(fd.get(), address.ai_addr, address.ai_addrlen) == 0;  // port 0: any
+  // Port 0: any. With every port taken it is EADDRINUSE, and that of no address of others.
+  return fd && (bind(fd.get(), address.ai_addr, address.ai_addrlen) == 0 || errno == EADDRINUSE);
 }
 
 TcpEnd end_of(int socket, int (*name_of)(int, sockaddr*, socklen_t*)) {

@@ -12,6 +12,7 @@
 
 #include "src/os/local_address.hpp"
 #include "src/os/poll_time.hpp"
+#include "src/os/spare_ports.hpp"
 
 namespace cxxrun::os {
 namespace {
@@ -26,7 +27,7 @@ Call dial(sockaddr_storage const& to) {
   Call call;
   call.socket.reset(socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   socklen_t const size = to.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  if (call.socket && connect(call.socket.get(), reinterpret_cast<sockaddr const*>(&to), size) != 0 &&
+  if (call.socket && connect_from_somewhere(call.socket.get(), reinterpret_cast<sockaddr const*>(&to), size) != 0 &&
       errno != EINPROGRESS) {
     call.socket.reset();
   }

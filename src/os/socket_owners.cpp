@@ -17,6 +17,7 @@
 #include "src/core/text.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/local_address.hpp"
+#include "src/os/spare_ports.hpp"
 
 namespace cxxrun::os {
 namespace {
@@ -99,25 +100,28 @@ Result<SocketOwners> SocketOwners::open() {
     return fail(Errc::permission,
                 "in this user namespace every user shows as uid " + std::to_string(overflow) + ", its own, too");
   }
+  // A listening socket shows without any network.
+  UniqueFd const probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  if (!probe || bind_somewhere(probe.get(), reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 ||
+      ::listen(probe.get(), 1) != 0) {
+    return fail(Errc::io, "there is no socket, or no port, to try it with", errno);
+  }
   made.netlink_.reset(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-  if (made.finds_own()) {
+  if (made.finds(probe.get())) {
     return made;
   }
   made.netlink_.reset();
-  if (made.finds_own()) {
+  if (made.finds(probe.get())) {
     return made;
   }
   return fail(Errc::io, "neither INET_DIAG nor /proc/net/tcp shows sockets here");
 }
 
-/// A listening socket shows without any network.
-bool SocketOwners::finds_own() {
-  UniqueFd const probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
+bool SocketOwners::finds(int listener) {
   struct stat status {};
-  if (!probe || ::bind(probe.get(), reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 ||
-      ::listen(probe.get(), 1) != 0 || ::fstat(probe.get(), &status) != 0) {
+  if (::fstat(listener, &status) != 0) {
     return false;
   }
   auto const is_it = [&](SeenSocket const& seen) { return seen.inode == status.st_ino && seen.uid == own_; };
@@ -126,7 +130,7 @@ bool SocketOwners::finds_own() {
     return std::any_of(all.begin(), all.end(), is_it);
   }
   std::array<std::uint8_t, 4> const nowhere{};
-  TcpEnd const end = tcp_end(nowhere.data(), true, port_of(probe.get()));
+  TcpEnd const end = tcp_end(nowhere.data(), true, port_of(listener));
   auto const seen = ask(netlink_.get(), {end, end});
   return seen && is_it(*seen);
 }

@@ -26,7 +26,7 @@ class SocketOwners {
 
  private:
   SocketOwners() = default;
-  bool finds_own();
+  bool finds(int listener);
 
   UniqueFd netlink_;  ///< none: /proc/net/tcp has to do
   std::uint32_t own_ = 0;

@@ -153,6 +153,9 @@ StoreServer::~StoreServer() {
 namespace {
 
 Error cannot_listen(Error const& error) {
+  if (error.code == Errc::io && error.os_errno == EADDRINUSE) {
+    return fail(Errc::io, "no port of this host is free for a store; `ss -tan` shows who has them", error.os_errno);
+  }
   return error.code == Errc::in_use
              ? fail(Errc::in_use, "store " + error.context + " is taken by another program; choose another one or 0",
                     error.os_errno)
@@ -174,6 +177,10 @@ Result<std::uint16_t> StoreServer::open(std::uint64_t generation, os::ListenAt c
     if (impl_->stores.contains(generation)) {
       return fail(Errc::usage, "generation " + std::to_string(generation) + " already has a store");
     }
+    auto listening = impl_->listen(where);
+    if (!listening) {
+      return cannot_listen(listening.error());
+    }
     if (door.access == StoreAccess::user && !impl_->reactor.owners) {
       auto owners = os::SocketOwners::open();
       if (!owners) {
@@ -182,10 +189,6 @@ Result<std::uint16_t> StoreServer::open(std::uint64_t generation, os::ListenAt c
                         "; give --store-access " + (door.ask ? "hosts or any" : "any"));
       }
       impl_->reactor.owners = std::move(*owners);
-    }
-    auto listening = impl_->listen(where);
-    if (!listening) {
-      return cannot_listen(listening.error());
     }
     auto store = std::make_shared<GenerationStore>(impl_->reactor, std::move(door));
     if (!store->start(std::move(listening->sockets))) {

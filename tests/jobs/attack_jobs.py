@@ -101,9 +101,9 @@ class Attack(Strangers):
 
     # ---- the attacker
 
-    def start_other(self, body, *arguments, **more):
-        """Runs attacker.py and `body` as the other user; returns once that has said that it is ready."""
-        words = ["/usr/bin/python3", "-c", PROGRAM + "import sys, time\n" + body, *map(str, arguments)]
+    def start_other(self, body, *arguments, inside=(), **more):
+        """Runs attacker.py and `body` as the other user; `inside`: a command that runs them. Its first process."""
+        words = [*inside, "/usr/bin/python3", "-c", PROGRAM + "import sys, time\n" + body, *map(str, arguments)]
         process = subprocess.Popen(words, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                    env={"PATH": os.environ["PATH"]}, **{**as_user(ATTACKER), **more})
         self.addCleanup(process.wait)

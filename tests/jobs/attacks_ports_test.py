@@ -10,7 +10,8 @@ import time
 import attack_jobs
 import jobs
 import munged
-from attack_jobs import ATTACKER, NO_LINE, VICTIM, Attack
+import wires
+from attack_jobs import ATTACKER, NO_LINE, VICTIM, Attack, as_user
 from attacker import Sealed
 
 TRIED = 16  # ports, of a job that is given none
@@ -256,6 +257,46 @@ class Kept(Ports):
         self.assertGreater(self.got_at(), over)
         self.row("tries to listen at --master-port all the time, while the job is started again twice",
                  "the port goes from one generation to the next and is never free", NO_LINE)
+
+
+class UsedUp(Attack):
+    """In a network of its own, in which the kernel hands out few ports."""
+    AREA = "ports"
+    FIRST, LAST = 40000, 40099
+    TAKE = """
+doors = []
+for port in range(int(sys.argv[1]), int(sys.argv[2]) + 1):
+    doors.append(socket.socket())
+    try: doors[-1].bind(("0.0.0.0", port))
+    except OSError: pass  # the job has it
+print("ready", flush=True)
+time.sleep(GUARD)
+"""
+
+    def setUp(self):
+        super().setUp()
+        if wires.missing("setpriv"):
+            self.skipTest(wires.missing("setpriv"))
+        self.host = wires.Host("")
+        self.addCleanup(self.host.close)
+        self.host.run("sh", "-c", f"echo {self.FIRST} {self.LAST} > /proc/sys/net/ipv4/ip_local_port_range")
+
+    def inside(self, uid):
+        return ["nsenter", f"--net={self.host.net}", "setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+
+    def start(self, *arguments, **more):
+        cxxrun = jobs.CXXRUN
+        try:
+            [jobs.CXXRUN, *words] = [*self.inside(VICTIM), cxxrun]
+            return super().start(*words, *arguments, **more, **as_user(0))
+        finally:
+            jobs.CXXRUN = cxxrun
+
+    def test_all_ports_that_the_kernel_hands_out_are_taken(self):
+        self.start_ready(self.TAKE, self.FIRST, self.LAST, inside=self.inside(ATTACKER), **as_user(0))
+        self.go_on(self.run_three())
+        self.row("has every port that the kernel hands out, before three agents meet",
+                 "they call from others, and listen there", NO_LINE)
 
 
 class Control(Ports):

@@ -8,6 +8,7 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/os/local_address.hpp"
+#include "src/os/spare_ports.hpp"
 
 namespace cxxrun::host {
 namespace {
@@ -41,7 +42,7 @@ Result<os::UniqueFd> begin_connect(StoreAddress const& address) {
   if (!fd) {
     return fail(Errc::io, "cannot make a socket", errno);
   }
-  if (::connect(fd.get(), where.ai_addr, where.ai_addrlen) != 0 && errno != EINPROGRESS) {
+  if (os::connect_from_somewhere(fd.get(), where.ai_addr, where.ai_addrlen) != 0 && errno != EINPROGRESS) {
     return fail(Errc::closed, "cannot connect", errno);
   }
   return fd;
@@ -64,7 +65,8 @@ void prepare_control(int fd, Millis silence) {
 RailListener listen_for_rails(std::string const& host) {
   auto const found = or_throw(literal({host, 0}));
   os::UniqueFd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd || ::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
+  if (!fd || os::bind_somewhere(fd.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::listen(fd.get(), SOMAXCONN) != 0) {
     throw Failure(fail(Errc::io, "cannot listen at " + host + " for the ranks of other nodes", errno));
   }
   std::uint16_t const port = os::port_of(fd.get());
