@@ -109,11 +109,17 @@ void Run::perform(ArmTimer const& action) {
 }
 
 void Run::perform(OpenStore const& action) {
-  auto const plan = plan_ports(config_.policy, config_.store_ports);
+  auto const plan = plan_ports(config_.policy, config_.store_ports, config_.standby);
   auto const port = open_store(action.number, plan);
   if (!port) {
     feed(StoreFailed{action.number, (plan.demanded ? "--master-port: " : "") + os::explain(port.error())});
     return;
+  }
+  if (auto const wanted = plan.store.front();
+      config_.policy.agent_store && wanted != 0 && wanted != *port && wanted == config_.policy.master_port) {
+    say({Level::warn, "--master-port " + std::to_string(wanted) +
+                          " is taken on this host, which has taken the job over: " + "MASTER_PORT is " +
+                          std::to_string(*port)});
   }
   std::uint16_t const master = plan.master.value_or(*port);
   feed(StoreOpened{action.number, *port, master != 0 ? master : free_port()});

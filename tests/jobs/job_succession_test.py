@@ -71,6 +71,16 @@ class Succession(Losses):
         self.assert_codes([128 + signal.SIGKILL] * 2, second, third)
         self.assertEqual(count_reports(second, third), 1)
 
+    def test_a_new_coordinator_on_the_same_host_takes_another_port_than_the_one_that_is_held_there(self):
+        port = jobs.free_port()
+        (first, second, third), before = self.three("--master-port", str(port), "--heartbeat-timeout", "20")
+        self.kill(first.agent_pid())
+        self.formed(2, before)
+        self.open_gate("go")
+        self.assert_codes([0, 0], second, third)
+        self.assertIn(f"--master-port {port} is taken on this host, which has taken the job over: MASTER_PORT is ",
+                      second.stderr + third.stderr)
+
     def test_a_coordinator_that_was_frozen_comes_back_as_a_stranger(self):
         (first, second, third), before = self.three("--heartbeat-timeout", "2")
         frozen = first.agent_pid()
