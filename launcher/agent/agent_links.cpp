@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
+#include "launcher/place/run_names.hpp"
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/trust/rail_witness.hpp"
 #include "src/os/shared_page.hpp"
@@ -20,7 +21,11 @@ std::shared_ptr<rendezvous::KeyRing> make_keys(boost::asio::io_context& io, Agen
   if (config.options.auth == Auth::none) {
     return nullptr;
   }
-  auto keys = std::make_shared<rendezvous::KeyRing>(io, config.keys);
+  auto transports = config.keys;
+  auto names = run_names(config.topology, config.options, config.environment);
+  transports.looks_for = std::move(names.looks_for);
+  transports.opens = std::move(names.opens);
+  auto keys = std::make_shared<rendezvous::KeyRing>(io, std::move(transports));
   auto const& found = config.topology.discovered;
   if (auto const key = found ? rendezvous::read_key(found->key) : std::nullopt) {
     keys->know(*key);

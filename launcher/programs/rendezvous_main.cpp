@@ -22,6 +22,7 @@
 #include "launcher/logs/report.hpp"
 #include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
+#include "launcher/place/run_names.hpp"
 #include "launcher/place/secret_file.hpp"
 #include "launcher/programs/programs.hpp"
 #include "rendezvous/net/key_ring.hpp"
@@ -79,6 +80,7 @@ class RendezvousHost {
                  std::shared_ptr<os::PortKeeper> keeper)
       : owner_(owner),
         keeper_(std::move(keeper)),
+        serves_any_(config.only_id.empty()),
         chronicles_(std::move(chronicles)),
         keys_(transports ? std::make_shared<rendezvous::KeyRing>(io_, *transports) : nullptr),
         coordinator_(io_, stores_, with_keys(std::move(config)), handlers()) {
@@ -98,6 +100,9 @@ class RendezvousHost {
     auto const port = coordinator_.listen(ports);
     if (!port) {
       return port.error();
+    }
+    if (keys_ && serves_any_) {
+      keys_->open_as(name_of_port(*port));
     }
     if (auto made = keys_ ? keys_->make(true) : Result<void>(); !made) {
       return made;
@@ -194,6 +199,7 @@ class RendezvousHost {
 
   pid_t owner_;  // this ends with it; at most 1: with nobody
   std::shared_ptr<os::PortKeeper> keeper_;
+  bool serves_any_;
   Chronicles chronicles_;
   bool const colour_ = os::stderr_takes_colour();
   std::optional<TimePoint> ending_;
@@ -251,9 +257,14 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
     return complain(keeper.error());
   }
   auto const environment = os::read_environment();
-  auto const transports = key_transports(options.auth, secret, value_of(environment, "HOME"));
+  auto transports = key_transports(options.auth, secret, value_of(environment, "HOME"));
   if (!transports) {
     return complain(transports.error());
+  }
+  if (auto const job = name_of_job(environment); !options.id.empty()) {
+    transports->opens = {name_of_run(options.id)};
+  } else if (!job.empty()) {
+    transports->opens = {job};
   }
   std::string host = value_of(environment, "SLURMD_NODENAME");
   host = options.loopback ? "127.0.0.1" : host.empty() ? os::short_hostname() : host;

@@ -128,6 +128,8 @@ void Channel::heard(std::string const& frame) {
     pass_on(std::move(unsealed->payload));
   } else if (auto const* const back = std::get_if<SendBack>(&led_to)) {
     send_frame(back->frame);
+  } else if (auto const* const asks = std::get_if<WantsWraps>(&led_to)) {
+    wrap_key(asks->call);
   } else if (auto const* const wants = std::get_if<WantsKey>(&led_to)) {
     find_key(wants->offer);
   } else if (auto const* const broken = std::get_if<Broken>(&led_to)) {
@@ -141,13 +143,25 @@ void Channel::heard(std::string const& frame) {
   }
 }
 
+void Channel::wrap_key(CallId const& call) {
+  finding_ = true;
+  keys_->wrap_for(call, [weak = weak_from_this()](std::vector<Wrap> wraps) {
+    auto const self = weak.lock();
+    if (self && self->open_) {
+      self->finding_ = false;
+      self->send_frame(self->guard_->answer(std::move(wraps)));
+      self->take_frames();
+    }
+  });
+}
+
 void Channel::find_key(KeyOffer const& answer) {
   if (auto const key = keys_->known(answer.key)) {
     seal_with(*key);
     return;
   }
   finding_ = true;
-  keys_->unwrap(answer, [self = shared_from_this()](Result<Key> const& key) {
+  keys_->unwrap(answer, id_of_call(guard_->call()), [self = shared_from_this()](Result<Key> const& key) {
     self->finding_ = false;
     if (!self->open_) {
       return;

@@ -64,6 +64,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void write();
   void take_frames();
   void heard(std::string const& frame);
+  void wrap_key(CallId const& call);
   void find_key(KeyOffer const& answer);
   void seal_with(Key const& key);
   void pass_on(std::string payload);
@@ -78,7 +79,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   std::optional<Guard> guard_;
   std::optional<Key> key_;
   std::vector<std::string> held_;  ///< said before it could be sealed
-  bool finding_ = false;           ///< the key is being looked for: nothing is read meanwhile
+  bool finding_ = false;           ///< the key, or a wrap of it, is being looked for: nothing is read meanwhile
   std::deque<std::string> queue_;
   std::size_t queued_bytes_ = 0;
   bool writing_ = false;

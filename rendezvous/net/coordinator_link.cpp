@@ -15,6 +15,7 @@
 #include "rendezvous/net/host_owners.hpp"
 #include "rendezvous/net/lookup.hpp"
 #include "rendezvous/net/spare_port.hpp"
+#include "rendezvous/trust/grant.hpp"
 #include "src/core/text.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
@@ -305,7 +306,9 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
 
   void turned_away(Door door, Attempt const& from, std::string const& how, bool fin) {
     bool const silent = fin || how == "connection reset";
-    if (!silent && told.insert(how).second) {
+    if (is_of_another_run(how)) {
+      other_job = how;
+    } else if (!silent && told.insert(how).second) {
       log(Level::warn, "whoever listens at " + from.to.address().to_string() + ":" + std::to_string(from.to.port()) +
                            " is not trusted: " + how + "; trying on");
     }

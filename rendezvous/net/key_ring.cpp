@@ -18,49 +18,40 @@ constexpr Millis kWrapDeadline{2000};
 constexpr Millis kUnwrapDeadline{4000};
 constexpr char const* kSilent = "munged or the home directory does not answer";
 constexpr char const* kRemedy = "; set CXXRUN_SECRET_FILE to a file of mode 0600 with the same content on all nodes";
-constexpr std::string_view kInCredential = "cxxrun key 1:";
 
-std::string in_credential(Key const& key) {
-  return std::string(kInCredential).append(key.bytes().begin(), key.bytes().end());
-}
-
-std::optional<Key> out_of_credential(std::string const& payload) {
-  if (payload.size() != kInCredential.size() + Key::kBytes || !payload.starts_with(kInCredential)) {
-    return std::nullopt;
+/// On a thread of its own: both ways may block.
+Result<Wrap> wrap_by(WrapKind kind, KeyTransports const& transports, Grant const& grant) {
+  auto const secret = kind == WrapKind::secret ? transports.secret(true) : Result<Key>(Key());
+  if (!secret) {
+    return secret.error();
   }
-  Key::Bytes bytes{};
-  std::copy_n(payload.begin() + kInCredential.size(), bytes.size(), bytes.begin());
-  Key const key(bytes);
-  explicit_bzero(bytes.data(), bytes.size());
-  return key;
+  std::string words = write_grant(grant);
+  auto bytes = kind == WrapKind::munge ? os::munge_encode(words)
+                                       : Result<std::string>(wrap(*secret, words, random_bytes<WrapNonce{}.size()>()));
+  wipe(words);
+  return bytes ? Result<Wrap>({kind, *std::move(bytes)}) : bytes.error();
 }
 
-Result<Wrap> wrap_by(WrapKind kind, KeyTransports const& transports, Key const& key) {
-  if (kind == WrapKind::munge) {
-    std::string words = in_credential(key);
-    auto credential = os::munge_encode(words);
-    wipe(words);
-    return credential ? Result<Wrap>({kind, *std::move(credential)}) : credential.error();
-  }
-  auto const secret = transports.secret(true);
-  return secret ? Result<Wrap>({kind, wrap(*secret, key, random_bytes<WrapNonce{}.size()>())}) : secret.error();
-}
-
-Result<Key> unwrap_one(KeyTransports const& transports, Wrap const& wrapped) {
+Result<std::string> words_of(Wrap const& wrapped, KeyTransports const& transports) {
   if (wrapped.kind == WrapKind::munge) {
-    auto payload = os::munge_decode(wrapped.bytes);
-    auto const key = payload ? out_of_credential(*payload) : std::nullopt;
-    if (payload) {
-      wipe(*payload);
-    }
-    return key ? Result<Key>(*key) : fail(Errc::refused, payload ? "no key of cxxrun's" : payload.error().message());
+    return os::munge_decode(wrapped.bytes);
   }
   auto const secret = transports.secret(false);
   if (!secret) {
     return secret.error();
   }
-  auto const key = unwrap(*secret, wrapped.bytes);
-  return key ? Result<Key>(*key) : fail(Errc::refused, "it has another secret");
+  auto words = unwrap(*secret, wrapped.bytes);
+  return words ? Result<std::string>(*std::move(words)) : fail(Errc::refused, "it has another secret");
+}
+
+Result<Key> unwrap_one(KeyTransports const& transports, Wrap const& wrapped, CallId const& call) {
+  auto words = words_of(wrapped, transports);
+  if (!words) {
+    return words.error();
+  }
+  auto const grant = read_grant(*words);
+  wipe(*words);
+  return grant ? take_key(*grant, transports.looks_for, call) : fail(Errc::refused, "no key of cxxrun's");
 }
 
 /// The ways of one key to be tried at once: the first that leads to it, else what all of them said.
@@ -73,10 +64,14 @@ struct Trial {
     --left;
     bool const right = key && id_of(*key) == id;
     if (!right) {
-      trouble += (trouble.empty() ? "" : "; ") + (key ? "it names another key than it offers" : key.error().message());
+      std::string const why = key ? "it names another key than it offers" : key.error().message();
+      trouble = is_of_another_run(why) || trouble.empty() ? why
+                : is_of_another_run(trouble)              ? trouble
+                                                          : trouble + "; " + why;
     }
     if (found && (right || left == 0)) {
-      std::exchange(found, {})(right ? key : fail(Errc::refused, trouble + kRemedy));
+      std::exchange(found,
+                    {})(right ? key : fail(Errc::refused, is_of_another_run(trouble) ? trouble : trouble + kRemedy));
     }
   }
 };
@@ -93,11 +88,12 @@ Result<void> KeyRing::make(bool shared) {
   auto bytes = random_bytes<Key::kBytes>();
   own_ = Key(bytes);
   explicit_bzero(bytes.data(), bytes.size());
-  wraps_.clear();
+  ways_.clear();
   if (!shared) {
     return {};
   }
   struct Way {
+    WrapKind kind{};
     std::shared_ptr<std::optional<Result<Wrap>>> made = std::make_shared<std::optional<Result<Wrap>>>();
     std::unique_ptr<os::BoundedThread> thread;
   };
@@ -105,10 +101,11 @@ Result<void> KeyRing::make(bool shared) {
   for (WrapKind const kind : {WrapKind::munge, WrapKind::secret}) {
     if (has(kind)) {
       auto& way = ways.emplace_back();
-      way.thread = std::make_unique<os::BoundedThread>("cxxrun-key",
-                                                       [made = way.made, kind, transports = transports_, key = *own_] {
-                                                         made->emplace(wrap_by(kind, transports, key));
-                                                       });
+      way.kind = kind;
+      way.thread = std::make_unique<os::BoundedThread>(
+          "cxxrun-key", [made = way.made, kind, transports = transports_, grant = Grant{*own_, {}, {}}] {
+            made->emplace(wrap_by(kind, transports, grant));
+          });
     }
   }
   std::string trouble = ways.empty() ? "--auth file needs CXXRUN_SECRET_FILE or HOME" : "";
@@ -116,28 +113,89 @@ Result<void> KeyRing::make(bool shared) {
   for (auto const& way : ways) {
     bool const in_time = way.thread->join_until(deadline);
     if (in_time && **way.made) {
-      wraps_.push_back(***way.made);
+      ways_.push_back(way.kind);
     } else {
       trouble += (trouble.empty() ? "" : "; ") + (in_time ? (*way.made)->error().message() : kSilent);
     }
   }
-  return !wraps_.empty() ? Result<void>()
-                         : fail(Errc::io, "no key to share with the other nodes: " + trouble + kRemedy);
+  return !ways_.empty() ? Result<void>() : fail(Errc::io, "no key to share with the other nodes: " + trouble + kRemedy);
 }
 
 void KeyRing::take(Key const& key) {
   if (own_ != key) {  // else it was made here
     own_ = key;
-    wraps_.clear();
+    ways_.clear();
   }
 }
 
 Guard KeyRing::called() const {
-  return Guard::of_called(own_, {random_bytes<Fresh{}.size()>(), own_ ? id_of(*own_) : KeyId{}, wraps_});
+  return Guard::of_called(own_, random_bytes<Fresh{}.size()>());
 }
 
 Guard KeyRing::calls() const {
-  return Guard::of_caller(random_bytes<Fresh{}.size()>());
+  return Guard::of_caller(random_bytes<Fresh{}.size()>(), own_ ? id_of(*own_) : latest_);
+}
+
+void KeyRing::wrap_for(CallId const& call, std::function<void(std::vector<Wrap>)> done) {
+  if (ways_.empty()) {
+    boost::asio::post(io_, [done = std::move(done)] { done({}); });
+    return;
+  }
+  waiting_.push_back({call, std::move(done)});
+  if (!wraps_) {
+    wrap_next();
+  }
+}
+
+/// One wrap is for all that wait, so that a crowd costs few calls of munged.
+void KeyRing::wrap_next() {
+  struct Batch {
+    std::vector<Waiting> callers;
+    std::vector<Wrap> wraps;
+    std::size_t left = 0;
+  };
+  if (ways_.empty()) {  // another run was joined meanwhile
+    for (auto& caller : std::exchange(waiting_, {})) {
+      boost::asio::post(io_, [done = std::move(caller.done)] { done({}); });
+    }
+    return;
+  }
+  auto const batch = std::make_shared<Batch>();
+  Grant grant{*own_, transports_.opens, {}};
+  while (!waiting_.empty() && grant.calls.size() < kMostCalls) {
+    grant.calls.push_back(waiting_.front().call);
+    batch->callers.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+  wraps_ = true;
+  batch->left = ways_.size();
+  for (WrapKind const kind : std::vector(ways_)) {
+    os::beside<Result<Wrap>>(
+        io_, "cxxrun-key", kWrapDeadline,
+        [transports = transports_, kind, grant] { return wrap_by(kind, transports, grant); },
+        fail(Errc::timeout, kSilent),
+        [weak = weak_from_this(), batch, kind](Result<Wrap> const& made) {
+          auto const self = weak.lock();
+          if (!self) {
+            return;
+          }
+          if (made) {
+            batch->wraps.push_back(*made);
+          } else if (made.error().code == Errc::timeout && self->ways_.size() > 1) {
+            std::erase(self->ways_, kind);  // others would wait for it, too
+          }
+          if (--batch->left > 0) {
+            return;
+          }
+          self->wraps_ = false;
+          if (!self->waiting_.empty()) {
+            self->wrap_next();
+          }
+          for (auto const& caller : batch->callers) {
+            caller.done(batch->wraps);
+          }
+        });
+  }
 }
 
 std::optional<Key> KeyRing::known(KeyId const& id) const {
@@ -148,7 +206,7 @@ std::optional<Key> KeyRing::known(KeyId const& id) const {
   return it == known_.end() ? std::nullopt : std::optional(it->second);
 }
 
-void KeyRing::unwrap(KeyOffer const& offer, Found found) {
+void KeyRing::unwrap(KeyOffer const& offer, CallId const& call, Found found) {
   auto const trial = std::make_shared<Trial>();
   trial->found = [weak = weak_from_this(), found = std::move(found)](Result<Key> const& key) {
     if (auto const self = weak.lock()) {
@@ -163,8 +221,8 @@ void KeyRing::unwrap(KeyOffer const& offer, Found found) {
       ++trial->left;
       os::beside<Result<Key>>(
           io_, "cxxrun-key", kUnwrapDeadline,
-          [transports = transports_, wrapped] { return unwrap_one(transports, wrapped); }, fail(Errc::timeout, kSilent),
-          [trial, id = offer.key](Result<Key> const& key) { trial->heard(key, id); });
+          [transports = transports_, wrapped, call] { return unwrap_one(transports, wrapped, call); },
+          fail(Errc::timeout, kSilent), [trial, id = offer.key](Result<Key> const& key) { trial->heard(key, id); });
     }
   }
   if (trial->left == 0) {

@@ -29,17 +29,16 @@ Heard read_note(Key const& key, std::string_view note) {
 
 }  // namespace
 
-Guard Guard::of_caller(Fresh const& fresh) {
-  Guard guard;
+Guard Guard::of_caller(Fresh const& fresh, KeyId const& knows) {
+  Guard guard(fresh);
   guard.caller_ = true;
-  guard.call_ = write_call(fresh);
+  guard.call_ = write_call({fresh, knows});
   return guard;
 }
 
-Guard Guard::of_called(std::optional<Key> key, KeyOffer answer) {
-  Guard guard;
+Guard Guard::of_called(std::optional<Key> key, Fresh const& fresh) {
+  Guard guard(fresh);
   guard.key_ = std::move(key);
-  guard.own_ = std::move(answer);
   return guard;
 }
 
@@ -73,13 +72,21 @@ Heard Guard::begin(std::string_view frame) {
   if (frame.starts_with(kNote)) {
     return read_note(*key_, frame);
   }
-  if (auto const fits = check_call(frame); !fits) {
-    return Broken{fits.error().message()};
+  if (!call_.empty()) {
+    return Broken{"it speaks before its turn"};
+  }
+  auto const call = read_call(frame);
+  if (!call) {
+    return Broken{call.error().message()};
   }
   call_ = frame;
-  answer_ = write_answer(own_);
+  return call->knows == id_of(*key_) ? Heard(SendBack{answer({})}) : Heard(WantsWraps{id_of_call(call_)});
+}
+
+std::string Guard::answer(std::vector<Wrap> wraps) {
+  answer_ = write_answer({fresh_, id_of(*key_), std::move(wraps)});
   give(*key_);
-  return SendBack{answer_};
+  return answer_;
 }
 
 void Guard::give(Key const& key) {

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "rendezvous/trust/grant.hpp"
 #include "rendezvous/trust/handshake.hpp"
 #include "rendezvous/trust/seal.hpp"
 
@@ -20,6 +21,10 @@ namespace cxxrun::rendezvous {
 /// What a frame of the other end has led to.
 struct SendBack {
   std::string frame;  ///< as it is; what is said from now on is sealed
+};
+/// The caller has another key than this end's, or none: wrap it for this call, `answer`.
+struct WantsWraps {
+  CallId call;
 };
 /// The caller has no use for its answer without the run's key: find it, `give` it.
 struct WantsKey {
@@ -35,17 +40,19 @@ struct Note {
 struct Broken {
   std::string why;
 };
-using Heard = std::variant<SendBack, WantsKey, Unsealed, Note, Broken>;
+using Heard = std::variant<SendBack, WantsWraps, WantsKey, Unsealed, Note, Broken>;
 
 class Guard {
  public:
-  /// Who has called; `call` is to be sent first.
-  static Guard of_caller(Fresh const& fresh);
+  /// Who has called; `call` is to be sent first. `knows`: the id of the key that it has.
+  static Guard of_caller(Fresh const& fresh, KeyId const& knows = {});
   /// Who was called. `key`: of its run; nothing: it has none yet, and lets nobody in.
-  static Guard of_called(std::optional<Key> key, KeyOffer answer);
+  static Guard of_called(std::optional<Key> key, Fresh const& fresh);
 
   [[nodiscard]] std::string const& call() const { return call_; }
   [[nodiscard]] Heard hear(std::string_view frame);
+  /// The frame that answers the call; what is said from now on is sealed.
+  [[nodiscard]] std::string answer(std::vector<Wrap> wraps);
   /// The key that was wanted; `sealed` from now on.
   void give(Key const& key);
   [[nodiscard]] bool sealed() const { return sealer_.has_value(); }
@@ -55,13 +62,13 @@ class Guard {
   [[nodiscard]] bool proven() const { return proven_; }
 
  private:
-  Guard() = default;
+  explicit Guard(Fresh const& fresh) : fresh_(fresh) {}
   Heard begin(std::string_view frame);
 
   bool caller_ = false;
   bool proven_ = false;
   std::optional<Key> key_;  ///< of who was called
-  KeyOffer own_;            ///< of who was called: what it answers
+  Fresh fresh_;
   std::string call_;
   std::string answer_;
   std::optional<Sealer> sealer_;

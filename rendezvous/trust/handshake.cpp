@@ -9,14 +9,15 @@ constexpr std::string_view kMagic =
     "\x01"
     "cxxkey";  // seven bytes, and the version is the eighth
 constexpr std::size_t kHead = kMagic.size() + 1;
-constexpr std::size_t kCall = kHead + Fresh{}.size();
-constexpr std::size_t kAnswer = kCall + KeyId{}.size();
-constexpr std::size_t kWrapHead = 3;  // kind, length
+constexpr std::size_t kId = kHead + Fresh{}.size();
+constexpr std::size_t kLeast = kId + KeyId{}.size();  // of either frame: without wraps they have the same shape
+constexpr std::size_t kWrapHead = 3;                  // kind, length
 
-std::string begin(Fresh const& fresh) {
+std::string begin(Fresh const& fresh, KeyId const& key) {
   std::string bytes(kMagic);
   bytes.push_back(static_cast<char>(kHandshakeVersion));
   bytes.append(fresh.begin(), fresh.end());
+  bytes.append(key.begin(), key.end());
   return bytes;
 }
 
@@ -24,16 +25,16 @@ std::size_t number_at(std::string_view bytes, std::size_t at) {
   return static_cast<unsigned char>(bytes[at]);
 }
 
-Result<void> check_head(std::string_view frame, std::size_t least) {
+Result<void> check_head(std::string_view frame) {
   if (!frame.starts_with(kMagic)) {
     return fail(Errc::protocol, "it does not prove itself as cxxrun does");
   }
   if (std::size_t const version = frame.size() < kHead ? 0 : number_at(frame, kMagic.size());
       version != kHandshakeVersion) {
     return fail(Errc::protocol, "its handshake has version " + std::to_string(version) + ", this one has " +
-                                    std::to_string(kHandshakeVersion));
+                                    std::to_string(kHandshakeVersion) + "; give all nodes the same cxxrun");
   }
-  if (frame.size() < least) {
+  if (frame.size() < kLeast) {
     return fail(Errc::protocol, "its handshake is cut short");
   }
   return {};
@@ -41,13 +42,12 @@ Result<void> check_head(std::string_view frame, std::size_t least) {
 
 }  // namespace
 
-std::string write_call(Fresh const& fresh) {
-  return begin(fresh);
+std::string write_call(Call const& call) {
+  return begin(call.fresh, call.knows);
 }
 
 std::string write_answer(KeyOffer const& answer) {
-  std::string bytes = begin(answer.fresh);
-  bytes.append(answer.key.begin(), answer.key.end());
+  std::string bytes = begin(answer.fresh, answer.key);
   for (auto const& wrap : answer.wraps) {
     bytes.push_back(static_cast<char>(wrap.kind));
     bytes.push_back(static_cast<char>(wrap.bytes.size() >> 8U));
@@ -57,27 +57,30 @@ std::string write_answer(KeyOffer const& answer) {
   return bytes;
 }
 
-Result<void> check_call(std::string_view call) {
-  if (auto head = check_head(call, kCall); !head) {
-    return head;
+Result<Call> read_call(std::string_view bytes) {
+  if (auto const head = check_head(bytes); !head) {
+    return head.error();
   }
-  if (call.size() != kCall) {
+  if (bytes.size() != kLeast) {
     return fail(Errc::protocol, "its handshake is too long");
   }
-  return {};
+  Call call;
+  std::copy_n(bytes.begin() + kHead, call.fresh.size(), call.fresh.begin());
+  std::copy_n(bytes.begin() + kId, call.knows.size(), call.knows.begin());
+  return call;
 }
 
 Result<KeyOffer> read_answer(std::string_view bytes) {
-  if (auto const head = check_head(bytes, kAnswer); !head) {
+  if (auto const head = check_head(bytes); !head) {
     return head.error();
   }
   KeyOffer answer;
   std::copy_n(bytes.begin() + kHead, answer.fresh.size(), answer.fresh.begin());
-  std::copy_n(bytes.begin() + kCall, answer.key.size(), answer.key.begin());
+  std::copy_n(bytes.begin() + kId, answer.key.size(), answer.key.begin());
   std::size_t wraps = 0;
-  for (auto rest = bytes.substr(kAnswer); !rest.empty();) {
+  for (auto rest = bytes.substr(kLeast); !rest.empty();) {
     std::size_t const length = rest.size() < kWrapHead ? 0 : number_at(rest, 1) << 8U | number_at(rest, 2);
-    if (rest.size() < kWrapHead + length || bytes.size() > kAnswer + kMostWrapped || ++wraps > kMostWraps) {
+    if (rest.size() < kWrapHead + length || bytes.size() > kLeast + kMostWrapped || ++wraps > kMostWraps) {
       return fail(Errc::protocol, "its handshake holds no wrapped key");
     }
     auto const kind = static_cast<WrapKind>(rest[0]);

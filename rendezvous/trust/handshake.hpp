@@ -1,6 +1,6 @@
 // Handshake: how both ends of a connection come to the same two keys, and what a stranger gets to see of it. Pure.
 //
-//     call    →  magic, version, 32 random bytes
+//     call    →  magic, version, 32 random bytes, the id of the key that the caller has
 //     answer  ←  magic, version, 32 random bytes, the key's id, the key wrapped in each way that the run offers
 //     then every frame is sealed (seal.hpp), in each direction under a key of its own
 //
@@ -21,7 +21,7 @@
 
 namespace cxxrun::rendezvous {
 
-inline constexpr std::uint8_t kHandshakeVersion = 1;
+inline constexpr std::uint8_t kHandshakeVersion = 2;
 
 using Fresh = std::array<unsigned char, 32>;  ///< random, new for every connection
 
@@ -37,6 +37,12 @@ struct Wrap {
   bool operator==(Wrap const&) const = default;
 };
 
+struct Call {
+  Fresh fresh{};
+  KeyId knows{};  ///< zeros: none
+  bool operator==(Call const&) const = default;
+};
+
 struct KeyOffer {
   Fresh fresh{};
   KeyId key{};
@@ -48,10 +54,10 @@ struct KeyOffer {
 inline constexpr std::size_t kMostWraps = 4;
 inline constexpr std::size_t kMostWrapped = 4096;
 
-[[nodiscard]] std::string write_call(Fresh const& fresh);
+[[nodiscard]] std::string write_call(Call const& call);
 [[nodiscard]] std::string write_answer(KeyOffer const& answer);
 /// Errc::protocol: no handshake of cxxrun's, or of another version (which is named).
-[[nodiscard]] Result<void> check_call(std::string_view call);
+[[nodiscard]] Result<Call> read_call(std::string_view bytes);
 /// The same for an answer. Wraps of a kind that is not known here are left out.
 [[nodiscard]] Result<KeyOffer> read_answer(std::string_view bytes);
 

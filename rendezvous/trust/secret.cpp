@@ -1,5 +1,6 @@
 #include "rendezvous/trust/secret.hpp"
 
+#include <set>
 #include <sodium.h>
 
 #include "src/core/text.hpp"
@@ -7,14 +8,34 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-constexpr std::string_view kTag = "cxxrun wrapped key 1";
+constexpr std::string_view kTag = "cxxrun wrapped key 2";
+constexpr std::size_t kTagBytes = crypto_aead_xchacha20poly1305_ietf_ABYTES;
 constexpr std::size_t kLeast = 32;
+/// 32 random hexadecimal digits have fewer than this one time in ten million; "password" has seven.
+constexpr std::size_t kLeastDifferent = 8;
 
 static_assert(WrapNonce{}.size() == crypto_aead_xchacha20poly1305_ietf_NPUBBYTES);
 static_assert(Key::kBytes == crypto_aead_xchacha20poly1305_ietf_KEYBYTES);
 
 unsigned char const* bytes_of(std::string_view text) {
   return reinterpret_cast<unsigned char const*>(text.data());
+}
+
+std::size_t different_bytes(std::string_view text) {
+  return std::set<char>(text.begin(), text.end()).size();
+}
+
+/// What nobody draws at random: few different characters, "abcdef…", one piece again and again.
+bool is_pattern(std::string_view text) {
+  std::string steps;
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    steps.push_back(static_cast<char>(text[i] - text[i - 1]));
+  }
+  bool repeats = false;
+  for (std::size_t piece = 1; piece <= text.size() / 2 && !repeats; ++piece) {
+    repeats = text.substr(piece) == text.substr(0, text.size() - piece);
+  }
+  return repeats || different_bytes(text) < kLeastDifferent || different_bytes(steps) < kLeastDifferent;
 }
 
 }  // namespace
@@ -25,30 +46,32 @@ Result<Key> read_secret(std::string_view text) {
     return fail(Errc::usage, "it has " + std::to_string(text.size()) + " bytes and needs " + std::to_string(kLeast) +
                                  " random ones, as `openssl rand -hex 32` makes them");
   }
+  if (is_pattern(text)) {
+    return fail(Errc::usage, "it is no random text, and others can guess it; make it with `openssl rand -hex 32`");
+  }
   return derive(Key(), "cxxrun secret", text);
 }
 
-std::string wrap(Key const& secret, Key const& key, WrapNonce const& nonce) {
+std::string wrap(Key const& secret, std::string_view words, WrapNonce const& nonce) {
   std::string wrapped(nonce.begin(), nonce.end());
-  wrapped.resize(nonce.size() + Key::kBytes + crypto_aead_xchacha20poly1305_ietf_ABYTES);
+  wrapped.resize(nonce.size() + words.size() + kTagBytes);
   crypto_aead_xchacha20poly1305_ietf_encrypt(reinterpret_cast<unsigned char*>(wrapped.data()) + nonce.size(), nullptr,
-                                             key.bytes().data(), Key::kBytes, bytes_of(kTag), kTag.size(), nullptr,
+                                             bytes_of(words), words.size(), bytes_of(kTag), kTag.size(), nullptr,
                                              nonce.data(), secret.bytes().data());
   return wrapped;
 }
 
-std::optional<Key> unwrap(Key const& secret, std::string_view wrapped) {
+std::optional<std::string> unwrap(Key const& secret, std::string_view wrapped) {
   constexpr std::size_t kNonce = WrapNonce{}.size();
-  if (wrapped.size() != kNonce + Key::kBytes + crypto_aead_xchacha20poly1305_ietf_ABYTES) {
+  if (wrapped.size() < kNonce + kTagBytes) {
     return std::nullopt;
   }
-  Key::Bytes bytes{};
-  bool const opened = crypto_aead_xchacha20poly1305_ietf_decrypt(
-                          bytes.data(), nullptr, nullptr, bytes_of(wrapped) + kNonce, wrapped.size() - kNonce,
-                          bytes_of(kTag), kTag.size(), bytes_of(wrapped), secret.bytes().data()) == 0;
-  std::optional<Key> key = opened ? std::optional(Key(bytes)) : std::nullopt;
-  sodium_memzero(bytes.data(), bytes.size());
-  return key;
+  std::string words(wrapped.size() - kNonce - kTagBytes, '\0');
+  bool const opened =
+      crypto_aead_xchacha20poly1305_ietf_decrypt(reinterpret_cast<unsigned char*>(words.data()), nullptr, nullptr,
+                                                 bytes_of(wrapped) + kNonce, wrapped.size() - kNonce, bytes_of(kTag),
+                                                 kTag.size(), bytes_of(wrapped), secret.bytes().data()) == 0;
+  return opened ? std::optional(std::move(words)) : std::nullopt;
 }
 
 }  // namespace cxxrun::rendezvous

@@ -1,4 +1,4 @@
-// Secret: a file's or variable's content that every node of a job has, and keys wrapped under it. Pure.
+// Secret: a file's or variable's content that every node of a job has, and what is wrapped under it. Pure.
 #pragma once
 
 #include <array>
@@ -14,12 +14,13 @@ namespace cxxrun::rendezvous {
 using WrapNonce = std::array<unsigned char, 24>;  ///< random, new for every wrap
 
 /// What stands in `text`: at least 32 bytes without the white space around them. Strangers see what is wrapped under it
-/// and can try to guess it, so it has to be random, and nothing that a person thought of. Errc::usage: it is too short.
+/// and can try to guess it, so it has to be random, and nothing that a person thought of. Errc::usage: it is too short,
+/// or anybody sees that it is not random.
 [[nodiscard]] Result<Key> read_secret(std::string_view text);
 
-/// nonce ‖ XChaCha20-Poly1305(secret, key).
-[[nodiscard]] std::string wrap(Key const& secret, Key const& key, WrapNonce const& nonce);
-/// Nothing: wrapped under another secret, or altered.
-[[nodiscard]] std::optional<Key> unwrap(Key const& secret, std::string_view wrapped);
+/// nonce ‖ XChaCha20-Poly1305(secret, words).
+[[nodiscard]] std::string wrap(Key const& secret, std::string_view words, WrapNonce const& nonce);
+/// Nothing: wrapped under another secret, or altered. The words are secret: wipe them.
+[[nodiscard]] std::optional<std::string> unwrap(Key const& secret, std::string_view wrapped);
 
 }  // namespace cxxrun::rendezvous

@@ -280,7 +280,7 @@ class Crowd {
       for_beats ? beat_answered(i, unsealed->payload) : heard(i, unsealed->payload);
     } else if (auto const* const wants = std::get_if<WantsKey>(&led_to)) {
       if (!key_) {
-        key_ = unwrap(*secret_, wants->offer.wraps.at(0).bytes);
+        key_ = read_grant(unwrap(*secret_, wants->offer.wraps.at(0).bytes).value()).value().key;
       }
       connection.guard->give(key_.value());
       greet(i, for_beats, connection);
@@ -302,7 +302,7 @@ class Crowd {
     event.data.u64 = 2 * i + (for_beats ? 1 : 0);
     (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
     if (secret_) {
-      connection.guard = Guard::of_caller(random_bytes<Fresh{}.size()>());
+      connection.guard = Guard::of_caller(random_bytes<Fresh{}.size()>(), for_beats ? id_of(key_.value()) : KeyId{});
       send(connection, connection.guard->call());
     } else {
       greet(i, for_beats, connection);

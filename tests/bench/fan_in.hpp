@@ -167,8 +167,8 @@ class SealedLink {
   static rendezvous::Key key() { return rendezvous::derive({}, "fan_in_bench"); }
   static rendezvous::Guard make_guard(bool caller) {
     rendezvous::Fresh const fresh = random_bytes<rendezvous::Fresh{}.size()>();
-    return caller ? rendezvous::Guard::of_caller(fresh)
-                  : rendezvous::Guard::of_called(key(), {fresh, rendezvous::id_of(key()), {}});
+    return caller ? rendezvous::Guard::of_caller(fresh, rendezvous::id_of(key()))
+                  : rendezvous::Guard::of_called(key(), fresh);
   }
 
   os::UniqueFd fd_;

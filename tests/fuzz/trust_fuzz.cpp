@@ -43,7 +43,7 @@ Fresh fresh_of(std::string_view bytes) {
 std::string forge(std::uint8_t kind, std::string_view bytes, std::string const& heard) {
   switch (kind % 6) {
     case 0: return std::string(bytes);
-    case 1: return write_call(fresh_of(bytes)).append(bytes.substr(0, kind / 6 % 3));
+    case 1: return write_call({fresh_of(bytes), id_of(key_of(kind % 9))}).append(bytes.substr(0, kind / 6 % 3));
     case 2: return write_answer({fresh_of(bytes), id_of(key_of(9)), {{WrapKind::secret, std::string(bytes)}}});
     case 3: return Sealer(key_of(8)).seal(bytes);
     case 4: return write_note(key_of(8), {std::string(bytes)});
@@ -69,6 +69,8 @@ void forge_at(Guard& end, std::string_view input, std::string heard) {
     require(!end.proven(), "a forger has proven itself");
     if (auto const* const back = std::get_if<SendBack>(&led_to)) {
       heard = back->frame;
+    } else if (std::holds_alternative<WantsWraps>(led_to)) {
+      heard = end.answer({{WrapKind::secret, wrap(key_of(1), write_grant({key_of(9), {"run"}, {}}), {})}});
     } else if (std::holds_alternative<Broken>(led_to)) {
       return;
     } else {
@@ -80,8 +82,8 @@ void forge_at(Guard& end, std::string_view input, std::string heard) {
 }
 
 void converse(std::string_view input) {
-  Guard caller = Guard::of_caller(fresh_of(input));
-  Guard called = Guard::of_called(key_of(9), {fresh_of("x"), id_of(key_of(9)), {}});
+  Guard caller = Guard::of_caller(fresh_of(input), id_of(key_of(9)));
+  Guard called = Guard::of_called(key_of(9), fresh_of("x"));
   (void)caller.hear(std::get<SendBack>(called.hear(caller.call())).frame);
   caller.give(key_of(9));
   for (std::size_t size = 0; size < input.size(); size += 7) {
@@ -94,21 +96,26 @@ void converse(std::string_view input) {
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
   std::string_view const input(reinterpret_cast<char const*>(data), size);
-  Guard called = Guard::of_called(key_of(9), {fresh_of("y"), id_of(key_of(9)), {}});
+  Guard called = Guard::of_called(key_of(9), fresh_of("y"));
   forge_at(called, input, "");
   Guard caller = Guard::of_caller(fresh_of("z"));
   forge_at(caller, input, caller.call());
   if (auto const answer = read_answer(input)) {
     require(read_answer(write_answer(*answer)).has_value(), "an answer cannot be written again");
   }
-  require(!unwrap(key_of(1), input), "a key came out of a wrap that nobody made");
+  require(!unwrap(key_of(1), input), "words came out of a wrap that nobody made");
+  if (auto const grant = read_grant(input)) {
+    require(read_grant(write_grant(*grant)).has_value(), "a grant cannot be written again");
+    (void)take_key(*grant, {"run"}, id_of_call(input));
+  }
   converse(input);
   return 0;
 }
 
 // Where the driver starts from: a call, an answer, a sealed frame, a note, and what was heard sent back.
 std::vector<std::string> fuzz_seeds() {
-  std::vector<std::string> seeds = {write_answer({fresh_of("a"), id_of(key_of(9)), {{WrapKind::munge, "credential"}}})};
+  std::vector<std::string> seeds = {write_answer({fresh_of("a"), id_of(key_of(9)), {{WrapKind::munge, "credential"}}}),
+                                    write_grant({key_of(9), {"run"}, {id_of_call("call")}})};
   for (std::string const order : {"1", "13", "14", "15", "2", "23", "25", "0", "35"}) {
     std::string seed;
     for (char const kind : order) {

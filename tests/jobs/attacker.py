@@ -15,7 +15,7 @@ HISTORY = {"account": {"waiting": 0, "startup": 0, "training": 0, "checkpoint": 
            "ranks": 0, "steps": False}
 VERSION = 1
 RUN = "job"
-HEAD = b"\1cxxkey\1"
+HEAD = b"\1cxxkey\2"
 NOTE = b"\1cxxnote"
 
 
@@ -141,13 +141,30 @@ def unseal(key, number, sealed):
     return aead("chacha20poly1305_ietf_decrypt", sealed, len(sealed) - 16, None, struct.pack(">IQ", 0, number), key)
 
 
-def wrap(secret, key):
+def wrap(secret, words):
     nonce = os.urandom(24)
-    return nonce + aead("xchacha20poly1305_ietf_encrypt", key, 48, b"cxxrun wrapped key 1", nonce, secret)
+    return nonce + aead("xchacha20poly1305_ietf_encrypt", words, len(words) + 16, b"cxxrun wrapped key 2", nonce, secret)
 
 
 def unwrap(secret, wrapped):
-    return aead("xchacha20poly1305_ietf_decrypt", wrapped[24:], 32, b"cxxrun wrapped key 1", wrapped[:24], secret)
+    return aead("xchacha20poly1305_ietf_decrypt", wrapped[24:], len(wrapped) - 40, b"cxxrun wrapped key 2", wrapped[:24],
+                secret)
+
+
+def grant(key, run, *calls):
+    """rendezvous/trust/grant.cpp"""
+    ids = b"".join(derive(bytes(32), b"cxxrun call", call)[:16] for call in calls)
+    return b"cxxrun key 2:" + key + bytes([1, len(run)]) + run.encode() + bytes([len(calls)]) + ids
+
+
+def channel_keys(key, call, answer):
+    """Of the caller and of who was called: rendezvous/trust/handshake.cpp."""
+    return [derive(key, name, call + answer) for name in (b"cxxrun caller", b"cxxrun called")]
+
+
+def call_of_nobody():
+    """Of who has no key."""
+    return HEAD + os.urandom(32) + bytes(8)
 
 
 def answer_to(key, *wraps):
@@ -175,13 +192,14 @@ class Sealed(Caller):
 
     def __init__(self, port, key=None, secret=None, host="127.0.0.1"):
         super().__init__(port, host=host)
-        call = HEAD + os.urandom(32)
+        call = call_of_nobody()
         super().send(frame(call))
         answer = self.hear_frame()
         if answer is None:
             raise ConnectionResetError("no answer to the handshake")
-        self.key = key or unwrap(secret_key(secret), wraps_of(answer)[2])
-        self.ours, self.theirs = (derive(self.key, name, call + answer) for name in (b"cxxrun caller", b"cxxrun called"))
+        self.wraps = wraps_of(answer)
+        self.key = key or unwrap(secret_key(secret), self.wraps[2])[13:45]
+        self.ours, self.theirs = channel_keys(self.key, call, answer)
         self.said = self.heard = 0
 
     def send(self, *messages):

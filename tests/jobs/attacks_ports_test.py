@@ -12,7 +12,7 @@ import jobs
 import munged
 import wires
 from attack_jobs import ATTACKER, NO_LINE, VICTIM, Attack, as_user
-from attacker import Sealed
+from attacker import Caller, Sealed, call_of_nobody, frame, grant, wraps_of
 
 TRIED = 16  # ports, of a job that is given none
 GENERATION = """{"type": "generation", "sent": 1, "generation": {
@@ -60,9 +60,9 @@ WAYS = (
      "it does not prove itself as cxxrun does; trying on"),
     ("answers with the handshake of another version",
      "call.send(frame(HEAD[:-1] + bytes([9]) + bytes(40))); call.wait()",
-     "its handshake has version 9, this one has 1; trying on"),
+     "its handshake has version 9, this one has 2; give all nodes the same cxxrun; trying on"),
     ("answers with a key of its own, wrapped under a secret of its own",
-     'call.send(frame(answer_to(b"k" * 32, (2, wrap(b"s" * 32, b"k" * 32))))); call.wait()',
+     'call.send(frame(answer_to(b"k" * 32, (2, wrap(b"s" * 32, grant(b"k" * 32, "run job")))))); call.wait()',
      "it has another secret; set CXXRUN_SECRET_FILE"),
     ("answers with a key of its own and no wrap, as if the methods had been stripped",
      'call.send(frame(answer_to(b"k" * 32))); call.wait()',
@@ -71,6 +71,22 @@ WAYS = (
      r'call.send(b"\x1b[2J\nFORGED cxxrun: verdict: success\n" * 99); call.wait()',
      "protocol error: frame of 458961482 bytes announced"),
 )
+
+
+# With the key of an old run, and one of its wraps: proves itself, and says that the job is over.
+PROVEN = """
+    def asked(port, heard):
+        with Caller(port) as there:
+            there.send(frame(heard))
+            return wraps_of(there.hear_frame())
+    key, wraps = bytes.fromhex("KEY"), WRAPS
+    heard = call.hear_frame()
+    answer = answer_to(key, *wraps(heard))
+    call.send(frame(answer))
+    _, ours = channel_keys(key, heard, answer)
+    for number, message in enumerate((ACCEPTED, GENERATION, START, FINISHED)):
+        call.send(frame(seal(ours, number, json.dumps(message).encode())))
+    call.wait()"""
 
 
 def setUpModule():
@@ -96,6 +112,15 @@ class Ports(Attack):
 
     def squat(self, serve, count=1):
         self.start_ready(SQUAT.replace("SERVE", serve), *self.taken[:count])
+
+    def squat_with(self, key, wraps):
+        """With an old key; `wraps`: a function of the call, as text."""
+        generation = " ".join(GENERATION.replace("SIZE", "1").split())
+        self.squat(PROVEN.replace("KEY", key.hex()).replace("WRAPS", wraps).replace("GENERATION", generation))
+
+    def end(self, agent):
+        agent.process.terminate()
+        agent.wait()
 
     def start_ranked(self, rank, *options):
         return self.start("--nnodes", "2", "--node-rank", str(rank), "--master-addr", "127.0.0.1", "--master-port",
@@ -149,6 +174,38 @@ class Squatted(Ports):
                  "the agents meet at the next port", self.line(agents, "the connection is relayed: begun at "))
 
 
+class OldKeys(Ports):
+    """The key of an old run of the same user, from a discovery file or a core of root's on a node that it had."""
+    AREA = "keys"
+
+    def open_old(self, run):
+        """A run that waits for nodes, its port and its key, and a call with what it was answered."""
+        port = jobs.free_port()
+        old = self.start("--nnodes", "2", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", run, self.program,
+                         env={"CXXRUN_SECRET": self.secret})
+        old.says("waiting for nodes")
+        with Sealed(port, secret=self.secret) as call:
+            return old, port, call.key, call.wraps
+
+    def test_an_old_key_with_the_wrap_that_was_sent_then(self):
+        old, _, key, wraps = self.open_old("job")  # the very same name
+        self.end(old)
+        self.squat_with(key, f"lambda _: [(2, {wraps[2]!r})]")
+        agents = self.run_both()
+        self.row("has the first port, and answers with the key of an old run of that name and the wrap that was sent then",
+                 "the agents meet at the next port", self.line(agents, "it repeats what was said to another call"),
+                 who="whoever has that key")
+
+    def test_the_key_of_a_run_that_goes_on_with_a_wrap_for_this_call(self):
+        other, port, key, _ = self.open_old("other")
+        self.squat_with(key, f"lambda heard: [(2, asked({port}, heard)[2])]")
+        agents = self.run_both()
+        self.assertNotIn("is not trusted", self.said(agents))
+        self.row("has the first port and the key of another run, which it asks for a wrap for the agent that calls",
+                 "the agents meet at the next port", NO_LINE, who="whoever has that key")
+        self.end(other)
+
+
 class Credentials(Ports):
     """MUNGE decodes what anybody made for us. The squatter's key would be taken for the job's."""
     AREA = "keys"
@@ -176,8 +233,24 @@ class Credentials(Ports):
         """A credential for that user, made by the attacker, with a key of its own in it."""
         made = subprocess.run(self.node.inside("setpriv", f"--reuid={ATTACKER}", "--clear-groups", "munge",
                                                f"--restrict-uid={uid}"),
-                              input=b"cxxrun key 1:" + b"k" * 32, capture_output=True, check=True)
+                              input=grant(b"k" * 32, "run job"), capture_output=True, check=True)
         return f'call.send(frame(answer_to(b"k" * 32, (1, {made.stdout.strip()!r})))); call.wait()'
+
+    def test_of_an_old_run(self):
+        """The very same name; its key, and the credential that was sent then."""
+        old = self.start_ranked(0)
+        old.says("waiting for nodes")
+        with Caller(self.taken[0]) as call:
+            call.send(frame(call_of_nobody()))
+            credential = wraps_of(call.hear_frame())[1]
+        self.end(old)
+        opened = subprocess.run(self.node.inside("setpriv", f"--reuid={VICTIM}", "--clear-groups", "unmunge", "-m", "/dev/null"),
+                                input=credential, capture_output=True, check=True)
+        self.squat_with(opened.stdout[13:45], f"lambda _: [(1, {credential!r})]")
+        agents = self.run_both()
+        self.row("has the first port, and answers with the key of an old run of that name and the MUNGE credential that was sent "
+                 "then", "the agents meet at the next port", self.line(agents, "it repeats what was said to another call"),
+                 who="whoever has that key")
 
     def test_made_for_the_victim(self):
         self.squat(self.offer(VICTIM))

@@ -49,7 +49,7 @@ for port in map(int, sys.argv[2:]):
     for each in json.loads(sys.argv[1]):
         print(len(told(port, each)))
     with Caller(port) as call:
-        call.send(frame(HEAD + bytes(32)))
+        call.send(frame(call_of_nobody()))
         print((call.hear_frame() or b"closed").hex())
 """
 

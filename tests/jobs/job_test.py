@@ -138,7 +138,7 @@ class SeveralNodes(JobCase):
         first.says("waiting for nodes")
         other = self.start_node("--rdzv-id", "theirs", "--rdzv-conf", "join_timeout=1", program)
         self.assertEqual(other.wait(), 111, other.stderr)
-        self.assertIn("this is job mine, not theirs", other.stderr)
+        self.assertIn("this is run mine, not run theirs", other.stderr)
         second = self.start_node("--rdzv-id", "mine", program)
         self.open_gate("go")
         self.assert_codes([0, 0], first, second)

@@ -154,7 +154,7 @@ class Runs(Rendezvous):
         self.assert_codes([0], self.start_agent(rendezvous, program, run="mine"))
         other = self.start_agent(rendezvous, program, run="other")
         self.assert_codes([0], other)  # by itself: a job of one node needs no meeting
-        self.assertIn("this is the rendezvous of mine, not of other", other.stderr)
+        self.assertIn("this is run mine, not run other", other.stderr)
         self.end(rendezvous)
 
     def test_with_a_port_range_stores_are_in_it_too(self):
@@ -292,7 +292,7 @@ class InSlurm(Rendezvous):
         os.chmod(self.file(), 0o600)
         agent = self.run_job(self.worker("note start"), env=step(0))
         self.assertEqual(agent.code, 0, agent.stderr)
-        self.assertIn("another coordinator answers there", agent.stderr)
+        self.assertIn(f"this is any run at port {content['port']}, not job lab-12", agent.stderr)
         self.assertNotIn("generation", self.said)
         self.end(other)
 

@@ -181,6 +181,11 @@ class BadInput(Trust):
                      env={"CXXRUN_SECRET": "short"})
         self.refuses(100, "CXXRUN_SECRET_FILE: .*/secret: it has 0 bytes", env=self.secret_file(""))
 
+    def test_a_secret_that_anybody_guesses(self):
+        text = "it is no random text, and others can guess it; make it with `openssl rand -hex 32`"
+        self.refuses(100, "CXXRUN_SECRET: " + text, env={"CXXRUN_SECRET": "password" * 4})
+        self.refuses(100, "CXXRUN_SECRET_FILE: .*/secret: " + text, env=self.secret_file("0" * 64))
+
     def test_a_secret_file_that_others_may_read_or_that_is_none(self):
         self.refuses(100, "secret is open to others than this user: put a new secret into a file of mode 0600", env=self.secret_file(mode=0o640))
         self.refuses(100, "CXXRUN_SECRET_FILE: cannot read /nowhere: No such file",
@@ -238,10 +243,9 @@ class BadInput(Trust):
         one = self.start_node("--rdzv-id", "one", self.program, env=secret)
         one.says("waiting for nodes")
         other = self.start_node("--rdzv-id", "other", self.program, env=secret)
-        one.says("refused a caller from 127.0.0.1: this is job one, not other")
         self.assertEqual(other.wait(), 111, other.stderr)
-        self.assertIn("this is job one, not other; give all agents of one job the same --rdzv-id", other.stderr)
-        self.assertIn("no coordinator at 127.0.0.1:%d yet (this is job one, not other); trying for" % self.port, other.stderr)
+        self.assertIn("this is run one, not run other; give all agents of one job the same --rdzv-id", other.stderr)
+        self.assertIn("no coordinator at 127.0.0.1:%d yet (this is run one, not run other); trying for" % self.port, other.stderr)
         two = self.start_node("--rdzv-id", "one", self.program, env=secret)
         self.await_events(2, "start", 1)
         self.end_well(one, two)

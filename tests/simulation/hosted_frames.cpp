@@ -34,11 +34,13 @@ void Hosted::received(AgentId id, Frame const& frame) {
 void Hosted::received_raw(AgentId id, std::string const& bytes) {
   auto& guard = peers_.at(id).guard;
   if (!guard) {
-    guard = rdzv::Guard::of_called(Forger::key(), {{}, rdzv::id_of(Forger::key()), {}});
+    guard = rdzv::Guard::of_called(Forger::key(), {});
   }
   auto const led_to = guard->hear(bytes);
   if (auto const* const back = std::get_if<rdzv::SendBack>(&led_to)) {
     job_.network.send(peers_.at(id).end, Raw{back->frame});
+  } else if (std::holds_alternative<rdzv::WantsWraps>(led_to)) {
+    job_.network.send(peers_.at(id).end, Raw{guard->answer({})});
   } else if (auto const* const note = std::get_if<rdzv::Note>(&led_to)) {
     auto const hello = note->payloads.empty() ? Result<rdzv::Hello>(fail(Errc::protocol, ""))
                                               : rdzv::decode<rdzv::Hello>(note->payloads[0]);

@@ -1,4 +1,5 @@
 // Who is let in, over real sockets: agents with the run's key, and nobody else.
+#include <atomic>
 #include <set>
 
 #include <boost/asio/ip/tcp.hpp>
@@ -29,13 +30,30 @@ Terms terms(Millis heartbeat_timeout = Millis{0}) {
   return terms;
 }
 
-/// Of a node that has this secret.
-std::shared_ptr<KeyRing> ring(boost::asio::io_context& io, std::string const& text) {
+/// Of a node that has this secret, and looks for a run of that name.
+std::shared_ptr<KeyRing> ring(boost::asio::io_context& io, std::string const& text,
+                              std::string const& run = "run job") {
   Key const secret = *read_secret(text);
-  return std::make_shared<KeyRing>(io, KeyTransports{false, [secret](bool) -> Result<Key> { return secret; }});
+  return std::make_shared<KeyRing>(
+      io, KeyTransports{false, [secret](bool) -> Result<Key> { return secret; }, {run}, {run}});
 }
 
-std::string const kSecret(32, 's');
+std::string const kSecret = "7d3f0a91c5e86b24d07e19f5a2c8b643";
+std::string const kOther = "b1946ac92492d2347c6235b4d2611184";
+
+std::vector<Wrap> wraps_for(boost::asio::io_context& io, KeyRing& keys, CallId const& call) {
+  std::optional<std::vector<Wrap>> made;
+  keys.wrap_for(call, [&](std::vector<Wrap> wraps) { made = std::move(wraps); });
+  REQUIRE(wait_until(io, [&] { return made.has_value(); }));
+  return *made;
+}
+
+Result<Key> taken(boost::asio::io_context& io, KeyRing& by, KeyOffer const& offer, CallId const& call) {
+  std::optional<Result<Key>> found;
+  by.unwrap(offer, call, [&](Result<Key> const& key) { found = key; });
+  REQUIRE(wait_until(io, [&] { return found.has_value(); }));
+  return *found;
+}
 
 /// A coordinator that asks for proofs.
 struct Guarded {
@@ -151,7 +169,7 @@ TEST_CASE("trust: who opened the run and who joined it know the same directory f
 
 TEST_CASE("trust: an agent with another secret is told nothing, and says why it does not come in") {
   Guarded world;
-  world.first.call(world.plan(world.first, ring(world.io, std::string(32, 'x'))));
+  world.first.call(world.plan(world.first, ring(world.io, kOther)));
   REQUIRE(wait_until(world.io, [&] { return world.first.failed.has_value(); }));
   CHECK(world.first.failed->message().find("it has another secret") != std::string::npos);
   CHECK_FALSE(world.first.reply);
@@ -234,14 +252,14 @@ TEST_CASE("trust: what squatters answer is no end, and none of them is joined") 
   Host open(world.io, "open");  // speaks well, and proves nothing
   auto const port = *open.coordinator.listen({0});
   open.coordinator.open_run("job", terms());
-  auto const other_keys = ring(world.io, std::string(32, 'x'));
+  auto const other_keys = ring(world.io, kOther);
   REQUIRE(other_keys->make(true));
   Host stranger(world.io, "stranger", other_keys);
   auto const other = *stranger.coordinator.listen({0});
   stranger.coordinator.open_run("job", terms());
 
   std::string other_version = write_call({});
-  other_version[7] = 2;
+  other_version[7] = 1;
   Answering speaks(world.io, {wire::frame(other_version), wire::frame("refused"), std::string(4, '\xff')});
   auto plan = world.plan(world.first, ring(world.io, kSecret));
   plan.once = false;
@@ -317,9 +335,67 @@ TEST_CASE("trust: no way to other nodes is an error that says what to do") {
 
 TEST_CASE("trust: a credential that was made for something else is no key", "[munge]") {
   boost::asio::io_context io;
-  auto const keys = std::make_shared<KeyRing>(io, KeyTransports{true, {}});
-  std::optional<Result<Key>> found;
-  keys->unwrap({{}, {}, {{WrapKind::munge, "MUNGE:no credential:"}}}, [&](Result<Key> const& key) { found = key; });
-  REQUIRE(wait_until(io, [&] { return found.has_value(); }));
-  CHECK_FALSE(*found);
+  auto const keys = std::make_shared<KeyRing>(io, KeyTransports{true, {}, {}, {}});
+  CHECK_FALSE(taken(io, *keys, {{}, {}, {{WrapKind::munge, "MUNGE:no credential:"}}}, {}));
+}
+
+TEST_CASE("trust: a wrap that was sent to another call, or of another run, gives nobody a key") {
+  boost::asio::io_context io;
+  auto const old = ring(io, kSecret);
+  REQUIRE(old->make(true));
+  auto const id = id_of(*old->own());
+  auto const mine = id_of_call("mine");
+  KeyOffer const fresh{{}, id, wraps_for(io, *old, mine)};
+  CHECK(*taken(io, *ring(io, kSecret), fresh, mine) == *old->own());
+  auto const repeated = taken(io, *ring(io, kSecret), fresh, id_of_call("of another day"));
+  REQUIRE_FALSE(repeated);
+  CHECK(repeated.error().message().starts_with("it repeats what was said to another call; set CXXRUN_SECRET_FILE"));
+  auto const of_other = taken(io, *ring(io, kSecret, "run other"), fresh, mine);
+  REQUIRE_FALSE(of_other);
+  CHECK(of_other.error().message() == "this is run job, not run other");
+}
+
+TEST_CASE("trust: an agent that looks for another run is told which one this is") {
+  Guarded world;
+  world.first.call(world.plan(world.first, ring(world.io, kSecret, "run other")));
+  REQUIRE(wait_until(world.io, [&] { return world.first.failed.has_value(); }));
+  CHECK(world.first.failed->message().find("this is run job, not run other") != std::string::npos);
+}
+
+TEST_CASE("trust: a crowd gets the key out of a few wraps, each of them for all that waited") {
+  boost::asio::io_context io;
+  auto const secret = *read_secret(kSecret);
+  auto const asked = std::make_shared<std::atomic<int>>(0);
+  auto const keys = std::make_shared<KeyRing>(io, KeyTransports{false,
+                                                                [secret, asked](bool) -> Result<Key> {
+                                                                  ++*asked;
+                                                                  return secret;
+                                                                },
+                                                                {},
+                                                                {"run job"}});
+  REQUIRE(keys->make(true));
+  std::size_t right = 0;
+  constexpr std::size_t kCrowd = 500;
+  for (std::size_t i = 0; i < kCrowd; ++i) {
+    auto const call = id_of_call(std::to_string(i));
+    keys->wrap_for(call, [&, call](std::vector<Wrap> wraps) {
+      auto const grant = read_grant(*unwrap(secret, wraps.at(0).bytes));
+      right += take_key(*grant, {"run job"}, call) ? 1 : 0;
+    });
+  }
+  CHECK(wait_until(io, [&] { return right == kCrowd; }));
+  CHECK(*asked <= 2 + static_cast<int>(kCrowd / kMostCalls) + 1);
+}
+
+TEST_CASE("trust: a node that comes once the key file was replaced is let in by the new one") {
+  boost::asio::io_context io;
+  auto const secret = std::make_shared<Key>(*read_secret(kSecret));
+  auto const keys = std::make_shared<KeyRing>(
+      io, KeyTransports{false, [secret](bool) -> Result<Key> { return *secret; }, {}, {"run job"}});
+  REQUIRE(keys->make(true));
+  *secret = *read_secret(kOther);
+  auto const call = id_of_call("late");
+  KeyOffer const offer{{}, id_of(*keys->own()), wraps_for(io, *keys, call)};
+  CHECK(taken(io, *ring(io, kOther), offer, call));
+  CHECK_FALSE(taken(io, *ring(io, kSecret), offer, call));
 }

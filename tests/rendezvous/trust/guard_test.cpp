@@ -10,8 +10,8 @@ using cxxrun::test::key_of;
 namespace {
 
 struct Ends {
-  Guard caller = Guard::of_caller(fresh_of(1));
-  Guard called = Guard::of_called(key_of(9), {fresh_of(2), id_of(key_of(9)), {}});
+  Guard caller = Guard::of_caller(fresh_of(1), id_of(key_of(9)));
+  Guard called = Guard::of_called(key_of(9), fresh_of(2));
 
   /// Brings both to where frames are sealed.
   void greet(Key const& callers_key = key_of(9)) {
@@ -89,9 +89,9 @@ TEST_CASE("guard: frames in another order, cut short or with one bit flipped end
 
 TEST_CASE("guard: who stands between and strips a way to the key is left with frames that do not open", "[unit]") {
   Guard caller = Guard::of_caller(fresh_of(1));
-  KeyOffer offer{fresh_of(2), id_of(key_of(9)), {{WrapKind::munge, "credential"}, {WrapKind::secret, "wrapped"}}};
-  Guard called = Guard::of_called(key_of(9), offer);
-  (void)called.hear(caller.call());
+  Guard called = Guard::of_called(key_of(9), fresh_of(2));
+  CHECK(std::get<WantsWraps>(called.hear(caller.call())).call == id_of_call(caller.call()));
+  auto offer = *read_answer(called.answer({{WrapKind::munge, "credential"}, {WrapKind::secret, "wrapped"}}));
   offer.wraps.erase(offer.wraps.begin() + GENERATE(0, 1));
   CHECK(std::get<WantsKey>(caller.hear(write_answer(offer))).offer.wraps.size() == 1);
   caller.give(key_of(9));
@@ -99,11 +99,21 @@ TEST_CASE("guard: who stands between and strips a way to the key is left with fr
   CHECK(why(caller.hear(called.say("welcome"))) == "it does not know this job's key");
 }
 
+TEST_CASE("guard: who calls with the run's key gets no wrap, and who calls with another one waits for it", "[unit]") {
+  Guard knows = Guard::of_caller(fresh_of(1), id_of(key_of(9)));
+  auto const back = Guard::of_called(key_of(9), fresh_of(2)).hear(knows.call());
+  CHECK(read_answer(std::get<SendBack>(back).frame)->wraps.empty());
+  Guard waits = Guard::of_caller(fresh_of(1), id_of(key_of(8)));
+  Guard called = Guard::of_called(key_of(9), fresh_of(2));
+  CHECK(std::holds_alternative<WantsWraps>(called.hear(waits.call())));
+  CHECK(why(called.hear(waits.call())) == "it speaks before its turn");
+}
+
 TEST_CASE("guard: a recorded conversation opens nothing on a new connection", "[unit]") {
   Ends ends;
   ends.greet();
   auto const recorded = ends.caller.say("hello");
-  Guard fresh = Guard::of_called(key_of(9), {fresh_of(3), id_of(key_of(9)), {}});
+  Guard fresh = Guard::of_called(key_of(9), fresh_of(3));
   (void)fresh.hear(ends.caller.call());
   CHECK(why(fresh.hear(recorded)) == "it does not know this job's key");
 }

@@ -31,11 +31,11 @@ TEST_CASE("handshake: a wrap of a kind that is not known here is left out", "[un
 }
 
 TEST_CASE("handshake: what is cut short, too long, of another version or no handshake is refused by name", "[unit]") {
-  auto const call = write_call(fresh_of(1));
-  CHECK(check_call(call));
-  CHECK(check_call(call + "x").error().message() == "its handshake is too long");
+  auto const call = write_call({fresh_of(1), id_of(key_of(9))});
+  CHECK(*read_call(call) == Call{fresh_of(1), id_of(key_of(9))});
+  CHECK(read_call(call + "x").error().message() == "its handshake is too long");
   for (std::size_t size = 0; size < call.size(); ++size) {
-    CHECK_FALSE(check_call(call.substr(0, size)));
+    CHECK_FALSE(read_call(call.substr(0, size)));
   }
   auto const whole = write_answer(answer());
   for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -43,9 +43,10 @@ TEST_CASE("handshake: what is cut short, too long, of another version or no hand
     CHECK((!read || read->wraps.size() < 2));
   }
   auto other = call;
-  other[7] = 2;
-  CHECK(check_call(other).error().message() == "its handshake has version 2, this one has 1");
-  CHECK(check_call(R"({"hello":"cxxrun"})").error().message() == "it does not prove itself as cxxrun does");
+  other[7] = 1;
+  CHECK(read_call(other).error().message() ==
+        "its handshake has version 1, this one has 2; give all nodes the same cxxrun");
+  CHECK(read_call(R"({"hello":"cxxrun"})").error().message() == "it does not prove itself as cxxrun does");
   CHECK_FALSE(read_answer(write_answer({fresh_of(2), {}, {{WrapKind::munge, std::string(5000, 'x')}}})));
   std::vector<Wrap> wraps(kMostWraps, Wrap{WrapKind::munge, "x"});  // each costs whoever takes it a thread
   CHECK(read_answer(write_answer({fresh_of(2), {}, wraps})));
@@ -54,7 +55,7 @@ TEST_CASE("handshake: what is cut short, too long, of another version or no hand
 }
 
 TEST_CASE("handshake: every byte of both frames is in the keys, and the directions differ", "[unit]") {
-  auto const call = write_call(fresh_of(1));
+  auto const call = write_call({fresh_of(1), id_of(key_of(9))});
   auto const reply = write_answer(answer());
   auto const keys = channel_keys(key_of(9), call, reply);
   CHECK_FALSE(keys.caller == keys.called);

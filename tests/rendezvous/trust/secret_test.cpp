@@ -1,5 +1,6 @@
 #include "rendezvous/trust/secret.hpp"
 
+#include "src/os/random.hpp"
 #include "tests/rendezvous/trust/keys.hpp"
 #include "tests/support/catch.hpp"
 
@@ -7,24 +8,41 @@ using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
 using cxxrun::test::key_of;
 
 TEST_CASE("secret: white space around it does not count, and 32 bytes have to be left", "[unit]") {
-  std::string const text(32, 'r');
+  std::string const text = "7d3f0a91c5e86b24d07e19f5a2c8b643";
   auto const secret = read_secret(text);
   REQUIRE(secret);
   CHECK(*read_secret(" \n" + text + "\r\n") == *secret);
   CHECK_FALSE(*read_secret(text + "r") == *secret);
-  CHECK(read_secret(std::string(31, 'r') + "   \n").error().message().starts_with("it has 31 bytes and needs 32"));
+  CHECK(read_secret(text.substr(1) + "   \n").error().message().starts_with("it has 31 bytes and needs 32"));
   CHECK_FALSE(read_secret(""));
   CHECK_FALSE(read_secret(" \n"));
 }
 
-TEST_CASE("secret: a key comes out of its wrap under the same secret only", "[unit]") {
+TEST_CASE("secret: what anybody sees not to be random is refused, and what is random is not", "[unit]") {
+  for (std::string const& text :
+       {std::string(32, '0'), std::string(32, '\0'), std::string("passwordpasswordpasswordpassword"),
+        std::string("0123456789abcdef0123456789abcdef"), std::string("abcdefghijklmnopqrstuvwxyz0123456789"),
+        std::string("correct-horse-correct-horse-correct-horse"), std::string("ababababcdcdcdcdababababefefefef")}) {
+    CAPTURE(text);
+    auto const refused = read_secret(text);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().message() ==
+          "it is no random text, and others can guess it; make it with `openssl rand -hex 32`");
+  }
+  for (int i = 0; i < 1000; ++i) {
+    CHECK(read_secret(cxxrun::random_hex(64)));
+  }
+}
+
+TEST_CASE("secret: words come out of their wrap under the same secret only", "[unit]") {
   WrapNonce nonce{};
-  auto const wrapped = wrap(key_of(1), key_of(9), nonce);
-  CHECK(unwrap(key_of(1), wrapped) == key_of(9));
+  auto const wrapped = wrap(key_of(1), "words", nonce);
+  CHECK(unwrap(key_of(1), wrapped) == "words");
   CHECK_FALSE(unwrap(key_of(2), wrapped));
   nonce.fill(3);
-  CHECK(wrap(key_of(1), key_of(9), nonce) != wrapped);
+  CHECK(wrap(key_of(1), "words", nonce) != wrapped);
   CHECK_FALSE(unwrap(key_of(1), wrapped.substr(1)));
+  CHECK_FALSE(unwrap(key_of(1), ""));
   for (std::size_t bit = 0; bit < wrapped.size() * 8; ++bit) {
     auto altered = wrapped;
     altered[bit / 8] = static_cast<char>(altered[bit / 8] ^ (1 << (bit % 8)));
