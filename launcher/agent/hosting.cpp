@@ -86,6 +86,7 @@ void Hosting::make_coordinator(std::string const& fence_dir) {
   conf.fence_dir = config_.options.fence_dir.empty() ? fence_dir : config_.options.fence_dir;
   conf.keys = keys_;
   conf.node_faults = requeue_.known_faults();
+  conf.oom_kills_step = value_of(config_.environment, "SLURM_OOM_KILL_STEP") == "1";  // since Slurm 24.11
   rendezvous::CoordinatorHandlers on;
   on.concluded = [this](std::string const& /*run_id*/, rendezvous::Verdict const& verdict) { verdict_ = verdict; };
   on.happened = [this](std::string const& run_id, rendezvous::story::Event const& event) {

@@ -38,14 +38,14 @@ Next leave_excluded(Turn& turn, AgentId agent, Leaving const& how) {
 }
 
 /// A member has gone (it is dropped already): what follows from it in each phase.
-Next lose_seat(Turn& turn, Seat& seat, std::string const& how) {
+Next lose_seat(Turn& turn, Seat& seat, Lost const& event) {
   State& state = turn.state;
   bool const was_done = seat.now == Seat::Now::succeeded;
   keep_lease_outstanding(turn, seat);
   if (!was_done) {
     seat.now = Seat::Now::lost;
     if (seat.leaving == 0) {
-      count_loss(state, seat.node);
+      count_loss(state, seat.node, event.fin && turn.policy.oom_kills_step);
     }
   }
   switch (state.phase) {
@@ -55,7 +55,7 @@ Next lose_seat(Turn& turn, Seat& seat, std::string const& how) {
     case Phase::running:
       return was_done ? Next{stay}
                       : Next{next::Stopping{
-                            {StopKind::failure, 0, "lost " + seat.node.host + " (" + how + ")", Level::warn}}};
+                            {StopKind::failure, 0, "lost " + seat.node.host + " (" + event.how + ")", Level::warn}}};
     case Phase::stopping: return answered(turn);
     case Phase::proposing: return count_acceptances(turn);  // what is proposed must be decided first
     case Phase::standby:
@@ -177,7 +177,7 @@ Next lose(Turn& turn, Lost const& event) {
   }
   turn.tell(story::NodeLost{node.host, event.how});
   if (seat != nullptr) {
-    return stopped ? Next{stay} : lose_seat(turn, *seat, event.how);
+    return stopped ? Next{stay} : lose_seat(turn, *seat, event);
   }
   turn.say(Level::warn, "lost " + node.host + " (" + event.how + ") while it waited", "lost");
   if (state.phase != Phase::forming) {
@@ -225,7 +225,7 @@ Next leave(Turn& turn, AgentId agent, Leaving const& how) {
   }
   if (seat != nullptr) {
     seat->leaving = signal;
-    return lose_seat(turn, *seat, "left");
+    return lose_seat(turn, *seat, {agent, "left"});
   }
   return state.phase == Phase::forming ? consider_forming(turn) : Next{stay};
 }

@@ -25,8 +25,13 @@ bool all_here(State const& state) {
   return seats_here(state) == state.group.seats.size();
 }
 
-void count_loss(State& state, NodeInfo const& node) {
+void count_loss(State& state, NodeInfo const& node, bool perhaps_oom) {
   ++state.roster.losses[node_key(node)];
+  if (perhaps_oom) {
+    state.roster.perhaps_oom.insert(node_key(node));
+  } else {
+    state.roster.perhaps_oom.erase(node_key(node));
+  }
   state.roster.gone[node_key(node)] = node.host;
   mark_dead(state, node);
 }

@@ -41,8 +41,8 @@ namespace cxxrun::rendezvous {
 void enter(State& state, AgentId agent, NodeInfo const& node);
 /// Forgets an agent: it is neither member nor spare any more.
 void drop(State& state, AgentId agent);
-/// Remembers that a node went away in mid-generation.
-void count_loss(State& state, NodeInfo const& node);
+/// Remembers that a node went away in mid-generation; perhaps the kernel killed its step for memory.
+void count_loss(State& state, NodeInfo const& node, bool perhaps_oom);
 /// Remembers that a member is proven dead, and from when on nothing that it started can run.
 void note_dead(State& state, Held const& held, TimePoint at);
 /// Remembers that a node of the step is gone until it joins again.

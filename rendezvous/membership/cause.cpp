@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/budget.hpp"
 #include "rendezvous/membership/excluding.hpp"
 #include "rendezvous/membership/retrying.hpp"
@@ -147,6 +148,23 @@ Ruling reform(State const& state, std::string line, std::map<std::uint32_t, std:
       Ruling::Next::reform, {}, after_end(state.restarts.streak, state.group.lived), std::move(unfit), std::move(line)};
 }
 
+/// Of members of the last generation that were lost, and are not back as somebody new.
+std::vector<NodeInfo const*> lost_seats(State const& state) {
+  std::set<std::string> back;
+  for (auto const& [agent, node] : state.roster.present) {
+    if (!state.group.seat_of.contains(agent)) {
+      back.insert(node.host);
+    }
+  }
+  std::vector<NodeInfo const*> lost;
+  for (auto const& seat : state.group.seats) {
+    if (seat.now == Seat::Now::lost && !back.contains(seat.node.host)) {
+      lost.push_back(&seat.node);
+    }
+  }
+  return lost;
+}
+
 std::string no_restart_left(Policy const& policy) {
   if (policy.max_restarts == 0) {
     return "";
@@ -211,7 +229,8 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
   verdict.restart_window = policy.restart_window;
   verdict.followed = state.roster.fitness.lines;
   verdict.node_faults = state.roster.fitness.faults;
-  if (verdict.lost_nodes.size() == 1) {  // who loses several at once may be the one that is cut off
+  // Who loses several at once may be the one that is cut off, and memory is the job's own fault.
+  if (verdict.lost_nodes.size() == 1 && !state.roster.perhaps_oom.contains(state.roster.gone.begin()->first)) {
     verdict.node_faults.push_back({verdict.lost_nodes.front(), "lost"});
   }
   return verdict;
@@ -267,20 +286,24 @@ std::vector<Failure> failures_of(Group const& group) {
   return all;
 }
 
-std::string lost_nodes(State const& state) {
-  std::set<std::string> back;  // as somebody new
-  for (auto const& [agent, node] : state.roster.present) {
-    if (!state.group.seat_of.contains(agent)) {
-      back.insert(node.host);
-    }
-  }
+std::string loss_line(State const& state) {
+  auto const lost = lost_seats(state);
   std::string hosts;
-  for (auto const& seat : state.group.seats) {
-    if (seat.now == Seat::Now::lost && !back.contains(seat.node.host)) {
-      hosts += (hosts.empty() ? "" : ", ") + seat.node.host;
-    }
+  for (auto const* const node : lost) {
+    hosts += (hosts.empty() ? "" : ", ") + node->host;
   }
-  return hosts;
+  if (hosts.empty()) {
+    return "";
+  }
+  char const* const step = lost.size() == 1 ? "its step" : "a step of theirs";
+  return "node lost: " + hosts +
+         (perhaps_out_of_memory(state) ? std::string(", or the kernel killed ") + step + " for memory" : "");
+}
+
+bool perhaps_out_of_memory(State const& state) {
+  auto const lost = lost_seats(state);
+  return std::any_of(lost.begin(), lost.end(),
+                     [&](NodeInfo const* node) { return state.roster.perhaps_oom.contains(node_key(*node)); });
 }
 
 Ruling rule(State const& state, Policy const& policy, TimePoint now) {
@@ -301,8 +324,7 @@ Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   }
   auto const& seats = state.group.seats;
   if (std::any_of(seats.begin(), seats.end(), [](Seat const& seat) { return seat.now == Seat::Now::lost; })) {
-    std::string const lost = lost_nodes(state);
-    return reform(state, lost.empty() ? "" : "node lost: " + lost);
+    return reform(state, loss_line(state));
   }
   // Nodes came or left in good health; or the coordinator was lost and is back, and its victims' failures with it.
   return failures.empty() || state.proposer.taking_over() ? reform(state, "")  // said when it began

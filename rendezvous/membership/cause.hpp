@@ -49,8 +49,11 @@ struct Ruling {
 /// The same for a run whose user told it to end.
 [[nodiscard]] Verdict told_to_end(State const& state, Policy const& policy);
 
-/// "node1, node3": members of the last generation that were lost, and are not back as somebody new.
-[[nodiscard]] std::string lost_nodes(State const& state);
+/// "node lost: node1, node3": members of the last generation that were lost, and are not back as somebody new; "" =
+/// none. With a clause that the kernel may have killed their steps for memory, where that may be.
+[[nodiscard]] std::string loss_line(State const& state);
+/// One of them may be such a one.
+[[nodiscard]] bool perhaps_out_of_memory(State const& state);
 
 /// All failures of the generation, the cause first. Exits explained by our own stop are left out, unless there are
 /// victims alone without them.

@@ -193,7 +193,7 @@ Next drop_silent(Turn& turn) {
       turn.say(Level::warn, "no answer from " + seat.node.host);
       turn.act(HangUp{seat.agent});
       drop(state, seat.agent);
-      count_loss(state, seat.node);
+      count_loss(state, seat.node, false);
       keep_lease_outstanding(turn, seat);
       seat.now = Seat::Now::lost;
       --state.group.awaited;

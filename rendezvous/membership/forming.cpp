@@ -158,8 +158,11 @@ Next give_up(Turn const& turn, std::string why) {
     return next::Finished{make_verdict(state, turn.policy, End::unkillable, kExitUnkillable,
                                        "unkillable worker on " + state.roster.unkillable_on)};
   }
-  std::string const lost = lost_nodes(state);
-  std::string line = (lost.empty() ? "" : "node lost: " + lost + "; ") + std::move(why) + unfit_nodes(state);
+  std::string const lost = loss_line(state);
+  std::string line = (lost.empty() ? "" : lost + "; ") + std::move(why) + unfit_nodes(state);
+  if (perhaps_out_of_memory(state)) {
+    line += "; if srun says Out Of Memory raise --mem (with srun --oom-kill-step=0 the report names the process)";
+  }
   if (turn.policy.min_nodes == turn.policy.max_nodes && state.ever_ran) {
     line += "; to go on with fewer use --nnodes MIN:" + std::to_string(turn.policy.max_nodes) +
             " (under Slurm with --no-kill for sbatch and srun)";

@@ -15,6 +15,7 @@ struct Policy : Terms {
   Millis linger{5000};           ///< how long the coordinator waits for agents to leave at the end
   std::uint32_t flap_limit = 3;  ///< a node lost this often is refused
   Millis long_enough{30'000};    ///< a generation that has run for so long has lived, also without a step
+  bool oom_kills_step = false;   ///< Slurm's OOMKillStep: out of memory, the kernel kills an agent with its workers
   bool ends_when_empty = false;  ///< no agent hosts: a run that everybody has left is over, nobody knows of it
 };
 

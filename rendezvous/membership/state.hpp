@@ -53,6 +53,7 @@ struct Roster {
   std::set<std::uint32_t> came;                 ///< indices of nodes that have ever joined
   std::map<std::string, std::uint32_t> losses;  ///< per node key: how often lost
   std::map<std::string, std::string> gone;      ///< node key → host of nodes lost and not back
+  std::set<std::string> perhaps_oom;            ///< of these, whose step the kernel may have killed for memory
   std::set<std::uint32_t> dead;                 ///< indices of nodes of the step known dead and not back
   std::uint32_t vanished = 0;                   ///< nodes lost to an earlier coordinator: which ones is not known
   std::map<std::string, std::string> unfit;     ///< node key → "host: why" of nodes that were excluded

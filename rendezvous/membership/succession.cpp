@@ -113,6 +113,9 @@ Next take_over(Turn& turn) {
   }
   for (std::uint32_t const rank : election.missing) {
     state.roster.gone.emplace(host_at(state, rank), host_at(state, rank));
+    if (turn.policy.oom_kills_step && election.dead.contains(Held{state.number, rank})) {  // its host lives
+      state.roster.perhaps_oom.insert(host_at(state, rank));
+    }
   }
   return next::Stopping{
       {StopKind::failure, 0, "coordinator lost: " + host_at(state, proposer.decided.coordinator), Level::warn}};

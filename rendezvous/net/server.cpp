@@ -50,6 +50,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     run.label = config.serves_all ? id : "";
     static_cast<Terms&>(run.policy) = terms;
     run.policy.ends_when_empty = config.serves_all;
+    run.policy.oom_kills_step = config.oom_kills_step;
     run.number = entry.number;
     run.restarts = entry.restarts;
     run.node_faults = config.node_faults;

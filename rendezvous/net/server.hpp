@@ -39,6 +39,7 @@ struct CoordinatorConfig {
   std::string fence_dir;               ///< --fence; "" = none
   std::shared_ptr<KeyRing> keys;       ///< none: --auth none, whoever calls is let in
   std::vector<NodeFault> node_faults;  ///< of earlier runs of the job
+  bool oom_kills_step = false;         ///< see Policy
 };
 
 struct CoordinatorHandlers {

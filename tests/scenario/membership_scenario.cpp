@@ -195,6 +195,7 @@ class Player {
     auto const tie = value(words, "tie", "rank");
     policy_.tie = tie == "rank" ? Tie::rank : tie == "fence" ? Tie::fence : Tie::none;
     policy_.ends_when_empty = has(words, "unhosted");
+    policy_.oom_kills_step = has(words, "oom-kills-step");
     if (auto const expected = value(words, "expected", ""); !expected.empty()) {
       policy_.expected_nodes = static_cast<std::uint32_t>(std::stoul(expected));
     }
