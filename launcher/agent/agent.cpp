@@ -186,7 +186,7 @@ class Agent {
 
   void perform(agent::StopWorkers const& action) {
     end_watch_.workers_end();
-    hangs_->end();
+    hangs_->stopping(action.order);
     supervisor_->stop(action.order);
   }
 
@@ -406,8 +406,8 @@ class Agent {
   std::shared_ptr<Supervisor> supervisor_ = std::make_shared<Supervisor>(io_, pump_, handlers(), config_.sockets);
   WorkerMemory memory_{io_, config_.sockets};
   std::shared_ptr<HangGuard> hangs_ =
-      std::make_shared<HangGuard>(io_, *supervisor_, config_.options.terms.hang_timeout, config_.facts,
-                                  config_.environment, [this](agent::Event event) { feed(std::move(event)); });
+      std::make_shared<HangGuard>(io_, *supervisor_, config_.options, config_.facts, config_.environment,
+                                  [this](agent::Event event) { feed(std::move(event)); });
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
   std::optional<agent::Exit> exit_;
   std::optional<Error> failed_;

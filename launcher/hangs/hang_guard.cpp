@@ -17,6 +17,7 @@
 #include "launcher/logs/log_file.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/workers/supervisor.hpp"
+#include "src/core/exit_status.hpp"
 #include "src/core/rank_name.hpp"
 #include "src/core/text.hpp"
 #include "src/os/fd.hpp"
@@ -33,6 +34,7 @@ using boost::system::error_code;
 constexpr std::size_t kShownOperations = 3;
 constexpr std::size_t kShownFrames = 8;
 constexpr std::size_t kShownPythonFrames = 16;  // a DataLoader that waits takes 11 of them
+constexpr Millis kLastLook{2000};               // Python's stacks may take as long
 constexpr std::chrono::seconds kPatience{10};
 constexpr std::chrono::seconds kAfterKill{2};  // a debugger that SIGKILL does not end is not waited for
 constexpr std::size_t kMostBytes = std::size_t{256} * 1024;
@@ -114,16 +116,21 @@ void probe_stack(asio::io_context& io, Supervisor& supervisor, pid_t pid, Enviro
 
 }  // namespace
 
-HangGuard::HangGuard(boost::asio::io_context& io, Supervisor& supervisor, Millis hang_timeout, NodeFacts const& facts,
-                     Environment environment, std::function<void(agent::Event)> tell)
+HangGuard::HangGuard(boost::asio::io_context& io, Supervisor& supervisor, Options const& options,
+                     NodeFacts const& facts, Environment environment, std::function<void(agent::Event)> tell)
     : io_(io),
       supervisor_(supervisor),
       host_(facts.host),
       log_root_(facts.log_root),
       environment_(std::move(environment)),
       tell_(std::move(tell)),
-      policy_(watch_policy(hang_timeout)),
-      timer_(io) {}
+      policy_(watch_policy(options.terms.hang_timeout)),
+      unseen_policy_{.limit = policy_.period * 4,
+                     .asked = options.terms.hang_timeout > Millis{0},
+                     .watch = options.watch,
+                     .bootstrap = !facts.bootstrap.empty()},
+      timer_(io),
+      late_timer_(io) {}
 
 void HangGuard::begin(rendezvous::Generation const& generation) {
   generation_ = generation;
@@ -132,12 +139,24 @@ void HangGuard::begin(rendezvous::Generation const& generation) {
   frozen_ = false;
   began_ = Clock::now();
   workers_ = generation.local_size;
+  rank_base_ = generation.rank_base;
+  unseen_ = {.began = {}, .said = unseen_.said, .stuck = {}};
+  late_timer_.cancel();
   arm();
+}
+
+void HangGuard::stopping(StopOrder const& order) {
+  end();
+  if (order.grace > Millis{0}) {
+    auto const left = std::min(kLastLook, order.grace / 2);
+    late_timer_.after(order.grace - left, [this, order, left] { look_at_late(order, left); });
+  }
 }
 
 void HangGuard::end() {
   generation_.reset();
   timer_.cancel();
+  late_timer_.cancel();
   patience_.clear();
 }
 
@@ -158,6 +177,7 @@ void HangGuard::arm() {
     arm();
     if (!frozen_) {
       look_around();
+      look_for_unseen_workers();
     }
   });
 }
@@ -189,6 +209,52 @@ void HangGuard::look_around() {
   watch_ = std::move(step.next);
   if (!step.tell.empty()) {
     tell_(agent::StoodStill{generation_->number, std::move(step.tell)});
+  }
+}
+
+/// Of workers without a page of this generation.
+void HangGuard::look_for_unseen_workers() {
+  std::vector<UnseenLook> seen;
+  for (std::uint32_t local_rank = 0; local_rank < generation_->local_size; ++local_rank) {
+    pid_t const pid = supervisor_.program_of(local_rank);
+    auto const stat = pid > 0 ? os::read_stat(pid) : std::nullopt;
+    if (stat) {
+      seen.push_back({rank_base_ + local_rank, pid, stat->state, figures_of(local_rank).has_value()});
+    }
+  }
+  auto step = look_for_unseen(std::move(unseen_), seen, Clock::now(), unseen_policy_);
+  unseen_ = std::move(step.next);
+  for (auto const& each : seen) {
+    if (std::find(step.stuck.begin(), step.stuck.end(), each.rank) != step.stuck.end()) {
+      log(Level::warn,
+          stuck_line(rank_name(each.rank, host_), each, os::describe_stuck(each.pid), unseen_policy_.limit));
+    }
+  }
+  if (step.blind && rank_base_ == 0) {  // the other nodes' workers are like these
+    bool const armed = std::any_of(seen.begin(), seen.end(), [](auto const& each) { return answers_python(each.pid); });
+    log(armed ? Level::info : Level::warn, blind_line(host_, unseen_policy_, armed));
+  }
+}
+
+/// The first one's frames are shown as well: the others mostly stand where it does.
+void HangGuard::look_at_late(StopOrder const& order, Millis left) {
+  auto const first = std::make_shared<bool>(true);
+  for (std::uint32_t local_rank = 0; local_rank < workers_; ++local_rank) {
+    if (supervisor_.pid_of(local_rank) == 0) {
+      continue;
+    }
+    auto const who = rank_name(rank_base_ + local_rank, host_);
+    auto const what = " has not ended " + seconds_text(order.grace - left) + " after " + signal_name(order.signal) +
+                      " and is killed " + seconds_text(left) + " from now";
+    ask_python(io_, supervisor_.program_of(local_rank), [who, what, first](PythonAnswer const& python) {
+      auto const place = place_in({.python = python.written, .native = ""});
+      log(Level::warn, who + what + (place.empty() ? "" : "; it stands at " + place));
+      if (!python.written.empty() && std::exchange(*first, false)) {
+        for (auto const& frame : python_frames(python.written, kShownPythonFrames)) {
+          log(Level::warn, who + ": " + frame);
+        }
+      }
+    });
   }
 }
 

@@ -15,8 +15,10 @@
 #include "launcher/hangs/hang_text.hpp"
 #include "launcher/hangs/named_fate.hpp"
 #include "launcher/hangs/progress_watch.hpp"
+#include "launcher/hangs/unseen_workers.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "launcher/plan/worker_plan.hpp"
+#include "launcher/workers/stop_order.hpp"
 #include "rendezvous/values/generation.hpp"
 #include "src/os/timer.hpp"
 
@@ -28,12 +30,14 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
  public:
   /// `io` and `supervisor` outlive it. `hang_timeout`: --hang-timeout, 0 = none. `environment`: where the debugger is
   /// looked for. `tell`: from the io_context; of the calls, from inside `kill` alone.
-  HangGuard(boost::asio::io_context& io, Supervisor& supervisor, Millis hang_timeout, NodeFacts const& facts,
+  HangGuard(boost::asio::io_context& io, Supervisor& supervisor, Options const& options, NodeFacts const& facts,
             Environment environment, std::function<void(agent::Event)> tell);
 
   /// The workers of this generation run.
   void begin(rendezvous::Generation const& generation);
-  /// They are being stopped, or have ended: nobody is looked at, and nobody is killed by it any more.
+  /// They are asked to end. Of those that are still there shortly before they are killed it says where they stand.
+  void stopping(StopOrder const& order);
+  /// They have ended: nobody is looked at, and nobody is killed by it any more.
   void end();
   /// How far those of this generation have come, also when they have ended.
   [[nodiscard]] rendezvous::StepTimes steps(std::uint64_t number) const;
@@ -48,6 +52,8 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   void arm();
   std::optional<worker::Figures> figures_of(std::uint32_t local_rank);
   void look_around();
+  void look_for_unseen_workers();
+  void look_at_late(StopOrder const& order, Millis left);
   [[nodiscard]] std::string name(agent::KillWorker const& what) const;
   bool holds(agent::KillWorker const& what);
   void take_stacks(pid_t pid, std::function<void(Stacks const&, bool judged_for_good)> done);
@@ -65,8 +71,12 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   Environment environment_;
   std::function<void(agent::Event)> tell_;
   WatchPolicy policy_;
+  UnseenPolicy unseen_policy_;
   os::Timer timer_;
   std::optional<rendezvous::Generation> generation_;  // while its workers run
+  UnseenState unseen_;
+  os::Timer late_timer_;
+  std::uint32_t rank_base_ = 0;
   WatchState watch_;
   TimePoint began_;  // the workers of the newest generation here, so many
   std::uint32_t workers_ = 0;

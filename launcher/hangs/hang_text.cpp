@@ -43,6 +43,9 @@ bool of_library(std::string_view source) {
          std::any_of(kSigns.begin(), kSigns.end(), [&](auto sign) { return source.find(sign) != source.npos; });
 }
 
+/// Two frames for each module inside another one, which say nothing and leave no room for the program's.
+constexpr std::string_view kModuleCalls = "torch/nn/modules/module.py\"";
+
 /// The frames of the main thread in what the debugger wrote.
 std::vector<std::string> native_frames(std::string_view written) {
   std::vector<std::string> frames;
@@ -98,7 +101,9 @@ std::string why_no_stack(std::string_view written) {
 }
 
 std::vector<std::string> python_frames(std::string_view written, std::size_t most) {
-  return shown(faulthandler_frames(written), most);
+  auto frames = faulthandler_frames(written);
+  std::erase_if(frames, [](std::string const& frame) { return frame.find(kModuleCalls) != std::string::npos; });
+  return shown(std::move(frames), most);
 }
 
 std::string place_in(Stacks const& stacks) {

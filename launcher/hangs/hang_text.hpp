@@ -23,7 +23,7 @@ namespace cxxrun::launcher {
 [[nodiscard]] std::string why_no_stack(std::string_view written);
 
 /// The innermost frames, at most `most`, of the main thread in what Python's faulthandler wrote: the last one,
-/// whichever took the signal.
+/// whichever took the signal. Without those by which a torch.nn.Module calls its forward().
 [[nodiscard]] std::vector<std::string> python_frames(std::string_view written, std::size_t most);
 
 /// The stacks of one worker, as text: one or the other.

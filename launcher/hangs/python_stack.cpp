@@ -128,6 +128,14 @@ int stack_signal(std::string_view file) {
   return read.ec == std::errc() && signal > 0 && signal <= SIGRTMAX ? signal : 0;
 }
 
+bool answers_python(pid_t pid) {
+  if (open_stack_file(pid).file) {
+    return true;
+  }
+  auto const children = os::children_of(pid);
+  return std::any_of(children.begin(), children.end(), answers_python);
+}
+
 void ask_python(boost::asio::io_context& io, pid_t pid, std::function<void(PythonAnswer const&)> done) {
   auto held = os::HeldProcess::hold(pid);  // before it is looked at: what is found out is of that process
   auto found = held ? open_stack_file(pid) : StackFile();

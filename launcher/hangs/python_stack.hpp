@@ -19,6 +19,9 @@ namespace cxxrun::launcher {
 /// The signal in such a file's name ("/memfd:cxxrun-stacks-47 (deleted)"); 0: it is another file. Pure.
 [[nodiscard]] int stack_signal(std::string_view file);
 
+/// Whether the process, or one that it has started, is such a program.
+[[nodiscard]] bool answers_python(pid_t pid);
+
 struct PythonAnswer {
   std::string written;       ///< "": it is no such program, or does not answer
   bool was_stopped = false;  ///< it went on for the tenth of a second that this took, and is not what it was

@@ -8,6 +8,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "src/core/text.hpp"
 #include "src/os/children.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
@@ -242,6 +243,9 @@ void Supervisor::perform(ReportExit const& what) {
   exit.pid = worker.pid;
   exit.status = worker.status;
   exit.ours = worker.ours;
+  if (exit.ours && exit.status == ExitStatus::signalled(SIGKILL) && grace_ > Millis{0} && grace_ < Millis::max()) {
+    exit.cause = "had not ended " + seconds_text(grace_) + " after " + signal_name(state_.signal);
+  }
   exit.wall_ms = unix_ms();
   exit.lost = loss_of(what.local_rank);
   exit.role = rendezvous::role_of(exit, exit.role);
@@ -275,6 +279,7 @@ void Supervisor::stop(StopOrder const& order) {
   reap();  // who died before the order did not die of it
   active_ = active_ || (state_.phase == GroupPhase::parked && !order.park);
   environments_.end();
+  grace_ = std::min(grace_, order.grace);
   happen(StopOrdered{order});
   if (zygote_) {
     zygote_->cancel();

@@ -211,8 +211,9 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   GroupState& state_ = machine_.state;
   GroupPolicy group_policy_;
   std::uint64_t generation_ = 0;
-  bool active_ = false;  // from start until `ended` is posted, and again while those that wait are stopped
-  bool told_ = false;    // the generation's exits
+  bool active_ = false;           // from start until `ended` is posted, and again while those that wait are stopped
+  bool told_ = false;             // the generation's exits
+  Millis grace_ = Millis::max();  // of its stop
   std::vector<Member> members_;
   std::vector<WorkerSpec> const* starting_ = nullptr;  // during start()
   std::set<pid_t> asked_;                              // for a checkpoint, in this generation

@@ -150,6 +150,7 @@ void Supervisor::start(std::uint64_t generation, std::vector<WorkerSpec> const& 
   generation_ = generation;
   active_ = true;
   told_ = false;
+  grace_ = Millis::max();
   descendants_.reset();
   asked_.clear();
   links_.begin(generation);

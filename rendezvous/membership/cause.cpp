@@ -80,7 +80,7 @@ std::map<std::string, std::uint32_t> stopped_by_us(Group const& group, std::vect
     for (auto const& exit : seat.exits) {
       bool const signalled = exit.status.kind == ExitStatus::Kind::signalled;
       if (exit.ours && !failed.contains(exit.rank)) {
-        ++ends[signalled ? signal_name(exit.status.value) + " by cxxrun"
+        ++ends[signalled ? signal_name(exit.status.value) + " by cxxrun" + (exit.cause.empty() ? "" : ": " + exit.cause)
                          : exit.status.describe() + ", asked to end by cxxrun"];
       }
     }

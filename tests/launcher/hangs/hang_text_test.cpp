@@ -84,6 +84,11 @@ TEST_CASE("hang_text: of Python's stacks the main thread's is shown, whichever t
   CHECK(python_frames("Current t" + helper + "T" + main, 1) == shown);
   CHECK(python_frames("T" + main, 8).size() == 2);
   CHECK(python_frames("", 8).empty());
+  CHECK(python_frames(
+            "Thread 0x1 (most recent call first):\n  File \"/p/torch/nn/modules/linear.py\", line 1 in forward\n"
+            "  File \"/p/torch/nn/modules/module.py\", line 2 in _call_impl\n  File \"/m/train.py\", line 3 in f\n",
+            2) == std::vector<std::string>{"File \"/p/torch/nn/modules/linear.py\", line 1 in forward",
+                                           "File \"/m/train.py\", line 3 in f"});
 }
 
 TEST_CASE("hang_text: the debugger asks nothing and reads no start-up file", "[unit]") {
