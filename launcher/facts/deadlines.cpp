@@ -137,18 +137,32 @@ struct Turn : BasicTurn<State, Action, EndPlan> {
 
   void on(WorkersRun const&) {
     state.workers_run = true;
-    state.looks = 0;
+    state.looks = state.missing = 0;
     state.next_look = due();
   }
 
   void on(WorkersEnd const&) {
     state.workers_run = false;
     state.next_look.reset();
+    say_who_missed();
+  }
+
+  void say_who_missed() {
+    if (auto const missing = std::exchange(state.missing, 0); missing > 0) {
+      say(Level::info, std::to_string(missing) + " of the workers here do not catch " +
+                           signal_name(policy.checkpoint->signal) + " and did not get it");
+    }
   }
 
   void on(Passed const& event) {
     if (!state.workers_run) {
       return;
+    }
+    state.missing = event.missing;
+    if (event.missing > 0 && event.workers > 0 && state.looks == 0) {
+      say(Level::warn, signal_name(policy.checkpoint->signal) + " to " + std::to_string(event.workers - event.missing) +
+                           " of " + counted(event.workers, "worker") +
+                           " here: the others have no handler for it; it is tried again");
     }
     if (event.missing == 0) {
       state.next_look.reset();
@@ -156,8 +170,7 @@ struct Turn : BasicTurn<State, Action, EndPlan> {
       state.next_look = now + kLooksAfter[state.looks++];
     } else {
       state.next_look.reset();
-      say(Level::info, std::to_string(event.missing) + " of the workers here do not catch " +
-                           signal_name(policy.checkpoint->signal) + " and did not get it");
+      say_who_missed();
     }
   }
 

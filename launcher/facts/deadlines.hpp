@@ -71,6 +71,7 @@ struct State {
   bool announced = false;              ///< the line about the signal was said
   bool passed = false;                 ///< the signal was passed to some generation
   std::size_t looks = 0;               ///< at this generation
+  std::size_t missing = 0;             ///< workers of it that had not got the signal at the last look
   std::optional<TimePoint> next_look;  ///< nothing: not before the signal is due, or all workers have had it
 };
 
@@ -79,6 +80,7 @@ struct WorkersEnd {};  ///< none runs, or they are being stopped
 /// The answer to Pass.
 struct Passed {
   std::size_t missing = 0;  ///< workers that do not catch the signal (yet)
+  std::size_t workers = 0;  ///< that run
 };
 struct Tick {};
 using Event = std::variant<WorkersRun, WorkersEnd, Passed, Tick>;

@@ -51,7 +51,10 @@ class EndWatch {
   [[nodiscard]] EndPlan const& policy() const { return plan_; }
   static void say(Line const& line) { log(line.level, line.text); }
   static void stepped() {}
-  void perform(countdown::Pass const& what) { happen(countdown::Passed{handlers_.pass(what.signal, served_)}); }
+  void perform(countdown::Pass const& what) {
+    auto const missing = handlers_.pass(what.signal, served_);
+    happen(countdown::Passed{missing, served_.size() + missing});
+  }
   void perform(countdown::EndJob const& what);
   void perform(countdown::WakeAt const& what) {
     timer_.at(what.at, [this] { happen(countdown::Tick{}); });

@@ -158,6 +158,21 @@ TEST_CASE("deadlines: workers without a handler are looked at six times more, th
   CHECK(does_nothing(driver.feed(countdown::Tick{}, at + 1s)));
 }
 
+TEST_CASE("deadlines: who has no handler is said at the first look, and who never got it when they end", "[unit]") {
+  Driver driver{plan_with(600s)};
+  driver.feed(countdown::WorkersRun{}, 0s);
+  REQUIRE(passes(driver.feed(countdown::Tick{}, 480s)));
+  CHECK(says(driver.feed(countdown::Passed{2, 2}, 480s), "SIGUSR1 to 0 of 2 workers here: the others have no handler"));
+  REQUIRE(passes(driver.feed(countdown::Tick{}, 481s)));
+  CHECK_FALSE(says(driver.feed(countdown::Passed{1, 2}, 481s), "SIGUSR1"));
+  CHECK(says(driver.feed(countdown::WorkersEnd{}, 482s),
+             "1 of the workers here do not catch SIGUSR1 and did not get it"));
+  CHECK_FALSE(says(driver.feed(countdown::WorkersEnd{}, 483s), "SIGUSR1"));
+  driver.feed(countdown::WorkersRun{}, 484s);
+  CHECK_FALSE(says(driver.feed(countdown::Passed{0, 2}, 484s), "SIGUSR1"));
+  CHECK_FALSE(says(driver.feed(countdown::WorkersEnd{}, 490s), "SIGUSR1"));
+}
+
 TEST_CASE("deadlines: workers that are being stopped get no signal", "[unit]") {
   Driver driver{plan_with(600s)};
   driver.feed(countdown::WorkersRun{}, 0s);
