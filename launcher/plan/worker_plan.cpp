@@ -106,6 +106,13 @@ void lead_python_path(Environment& environment, std::string const& bootstrap) {
   }
 }
 
+/// By the names that composer, accelerate, Lightning and DeepSpeed look for besides torchrun's.
+void set_place_among_nodes(Environment& environment) {
+  environment["NODE_RANK"] = environment["CROSS_RANK"] = environment["GROUP_RANK"];
+  environment["CROSS_SIZE"] = environment["GROUP_WORLD_SIZE"];
+  environment["LOCAL_SIZE"] = environment["LOCAL_WORLD_SIZE"];
+}
+
 void set_shared(Environment& environment, rendezvous::Generation const& generation, Options const& options,
                 NodeFacts const& facts) {
   set_or_erase(environment, variables::kJobStep, job_step(environment));
@@ -113,6 +120,7 @@ void set_shared(Environment& environment, rendezvous::Generation const& generati
   environment["LOCAL_WORLD_SIZE"] = std::to_string(generation.local_size);
   environment["GROUP_RANK"] = std::to_string(generation.group_rank);
   environment["GROUP_WORLD_SIZE"] = std::to_string(generation.group_size);
+  set_place_among_nodes(environment);
   environment["ROLE_NAME"] = options.role;
   environment["ROLE_WORLD_SIZE"] = std::to_string(generation.role_size);
   environment["MASTER_ADDR"] = generation.master_addr;
@@ -151,6 +159,7 @@ void set_place_among_tasks(Environment& environment, TaskPlace const& task) {
   environment["LOCAL_WORLD_SIZE"] = std::to_string(task.tasks_on_node);
   environment["GROUP_RANK"] = std::to_string(task.node);
   environment["GROUP_WORLD_SIZE"] = std::to_string(task.nodes);
+  set_place_among_nodes(environment);
 }
 
 void change(EnvironmentChanges const& changes, Environment& environment) {
@@ -210,8 +219,9 @@ std::string log_place(NodeFacts const& facts) {
 }
 
 std::vector<std::string> resume_environment(WorkerSpec const& spec) {
-  static constexpr std::array<std::string_view, 9> kOurs{"RANK=",   "WORLD_SIZE=", "LOCAL_",        "GROUP_", "ROLE_",
-                                                         "MASTER_", "CXXRUN_",     "TORCHELASTIC_", "SLURM_"};
+  static constexpr std::array<std::string_view, 11> kOurs{"RANK=",   "WORLD_SIZE=",   "LOCAL_", "GROUP_",
+                                                          "ROLE_",   "NODE_RANK=",    "CROSS_", "MASTER_",
+                                                          "CXXRUN_", "TORCHELASTIC_", "SLURM_"};
   auto words = spec.environment;
   std::stable_partition(words.begin(), words.end(), [](std::string const& word) {
     return std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view start) { return word.starts_with(start); });
@@ -263,6 +273,9 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     environment["RANK"] = std::to_string(worker.rank);
     bool const sees_one = options.virtual_local_rank || mig;
     environment["LOCAL_RANK"] = std::to_string(sees_one ? 0 : local_rank);
+    if (sees_one && options.slurm_env != SlurmEnv::keep && environment.contains("SLURM_LOCALID")) {
+      environment["SLURM_LOCALID"] = "0";  // ignite refuses two that differ
+    }
     if (auto const device = device_of(inherited, mig ? local_rank % *mig : local_rank); sees_one && device) {
       environment[device->variable] = device->value;
     }

@@ -275,6 +275,10 @@ TEST_CASE("worker_plan: a task that sees all devices counts itself among the tas
   CHECK(variable(worker, "LOCAL_WORLD_SIZE") == "4");
   CHECK(variable(worker, "GROUP_RANK") == "1");
   CHECK(variable(worker, "GROUP_WORLD_SIZE") == "2");
+  CHECK(variable(worker, "NODE_RANK") == "1");
+  CHECK(variable(worker, "CROSS_RANK") == "1");
+  CHECK(variable(worker, "CROSS_SIZE") == "2");
+  CHECK(variable(worker, "LOCAL_SIZE") == "4");
   CHECK(worker.local_rank == 0);
   CHECK(worker.error_file == "/logs/42.0_node2/attempt_3/0/error.json");
 }
