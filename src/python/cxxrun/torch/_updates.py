@@ -45,12 +45,12 @@ class Updates:
             if gate is None or gate.is_used and not gate.covers_calls():
                 gate = None
                 self.commit()
-            else:
-                gate.cover()
             if self._carrier.failure is not None and not self.any_begun:
                 raise self._carrier.failure
             if _still_there(self._left.get(name, [])):
                 raise NotImplementedError(_SUMS)
+            if gate is not None:
+                gate.cover()
             self._begun.add(name)
             result = step(*arguments, **named) if gate is None else gate.update(optimizer, step)
             self._made[name] = True
