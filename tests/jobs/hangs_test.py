@@ -77,7 +77,7 @@ class HangCase(JobCase):
 class Hangs(HangCase):
     def run_two(self, body, *arguments, env=None, nproc="2", wrapper=()):
         program = [*wrapper, *self.python_worker(PAGE + body)]
-        return self.start_two("--nproc-per-node", nproc, "--log-dir", self.path("logs"), *arguments, *program, env=env)
+        return self.start_two("--nproc-per-node", nproc, "--watch", "off", "--log-dir", self.path("logs"), *arguments, *program, env=env)
 
     STUCK = """
 collectives(1, 8)
@@ -210,7 +210,7 @@ class Runtime(HangCase):
         env = self.debugger("""echo "#0  astray () at loop.c:3 of $4, $(readlink /proc/$4/exe)"\n""")
 
         def node(host):
-            return self.start_node("--nproc-per-node", "2", "--log-dir", self.path("logs"), "--hang-timeout", "3",
+            return self.start_node("--nproc-per-node", "2", "--watch", "off", "--log-dir", self.path("logs"), "--hang-timeout", "3",
                                    "--no-python", *wrapper, ASTRAY_WORKER, how, env={**env, "CXXRUN_HOST_ID": host})
         first = node("a")
         first.says("waiting for nodes")

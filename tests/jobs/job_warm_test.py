@@ -205,7 +205,7 @@ class Sight(Warm):
     def test_the_package_cxxrun_is_installed_in_each_worker_where_it_can_be_imported(self):
         self.module("def install():\n    with open(DIR + '/events', 'a') as f:\n        f.write('1 %s installed %d\\n' % "
                     "(os.environ['RANK'], os.getpid()))\n    raise ValueError('afterwards')", "cxxrun")
-        job = self.run_warm(self.script("note('start', os.getpid())"), "--nproc-per-node", "2")
+        job = self.run_warm(self.script("note('start', os.getpid())"), "--nproc-per-node", "2", "--watch", "off")
         self.assertEqual(job.code, 0, job.stderr)
         self.assertEqual([event[1::2] for event in sorted(self.events("installed"))],
                          [event[1::2] for event in sorted(self.events("start"))])
