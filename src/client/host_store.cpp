@@ -49,6 +49,7 @@ Result<void> host_store(StoreAddress const& address) {
     if (!here.server) {
       here.server = std::make_unique<store::StoreServer>();
     }
+    here.server->begin();
   } catch (std::system_error const& error) {
     return explain(fail(Errc::io, "there is no thread for it", error.code().value()), address.port);
   }
