@@ -321,7 +321,7 @@ class Kept(Ports):
     def test_master_port_over_restarts(self):
         self.program = self.worker('note at $MASTER_PORT; test $CXXRUN_GENERATION = 3 || exit 1; gate go; note done')
         agents = [self.start_ranked(rank, "--max-restarts", "2", "--restart-delay", "0") for rank in (0, 1)]
-        self.await_events(2, "at", 1)
+        self.await_events(1, "at", 1)  # the other one may be stopped before it has said anything
         self.try_to_get()
         self.assertEqual({event[3] for event in self.await_events(2, "at", 3)}, {str(self.port)})
         over = time.monotonic()

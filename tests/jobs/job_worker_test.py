@@ -103,18 +103,20 @@ class Worker(JobCase):
         self.assertEqual(self.words(), {0: ["Ada"], 1: [""]})
 
     def test_no_descriptor_but_the_three_standard_ones_is_open(self):
-        # os.listdir's own descriptor is the 3rd; a leaked one would push it up or be listed
+        # os.listdir's own descriptor is the 3rd; a leaked one would push it up or be listed. That of the stacks, which the
+        # package opens in a Python worker (--watch), is the worker's own.
         program = self.python_worker("note(*sorted(map(int, os.listdir('/proc/self/fd'))))")
         os.mkdir(self.path("logs"))
         for arguments in ((), ("-t", "3", "--log-dir", self.path("logs")), ("-r", "3", "--log-dir", self.path("logs")),
                           ("--stdin", "rank0")):
-            self.run_ok("--nproc-per-node", "3", *arguments, *program)
+            self.run_ok("--nproc-per-node", "3", "--watch", "off", *arguments, *program)
             self.assertEqual(self.words(), {rank: ["0", "1", "2", "3"] for rank in range(3)}, arguments)
             os.unlink(self.path("events"))
 
     def test_descriptors_that_the_caller_left_open_are_not_passed_on(self):
         with open("/dev/null") as extra:
-            job = self.start("--standalone", *self.python_worker("note(*sorted(map(int, os.listdir('/proc/self/fd'))))"),
+            job = self.start("--standalone", "--watch", "off",
+                             *self.python_worker("note(*sorted(map(int, os.listdir('/proc/self/fd'))))"),
                              pass_fds=[extra.fileno()])
             self.assert_codes([0], job)
         self.assertEqual(self.words(), {0: ["0", "1", "2", "3"]})
@@ -232,8 +234,9 @@ note("connected")"""
             self.assertEqual((job.stderr, job.stdout.split()[0]), ("", "usage:" if "h" in flag else "cxxrun"))
 
     def test_closed_standard_descriptors_do_no_harm(self):
-        job = self.start("--standalone", *self.python_worker("note(*sorted(map(int, os.listdir('/proc/self/fd'))))"),
-                         preexec_fn=lambda: [os.close(fd) for fd in (0, 1, 2)])
+        job = self.start("--standalone", "--watch", "off",
+                             *self.python_worker("note(*sorted(map(int, os.listdir('/proc/self/fd'))))"),
+                             preexec_fn=lambda: [os.close(fd) for fd in (0, 1, 2)])
         self.assert_codes([0], job)
         self.assertEqual(self.words(), {0: ["0", "1", "2", "3"]})
 

@@ -2,6 +2,7 @@
 second_losses_test.py CXXRUN"""
 import os
 import pathlib
+import signal
 import sys
 import unittest
 
@@ -124,7 +125,9 @@ class Waiting(LossCase):
         self.stop(late)
         self.lose_agent("a")
         self.nodes["b"].says("elected by ")
-        self.nodes["a"].wait()  # its parent has told of its death
+        self.nodes["a"].says("the port of the store is held for 60 s")  # its parent has told of its death
+        os.kill(self.nodes["a"].pid, signal.SIGTERM)
+        self.nodes["a"].wait()
         self.go_on(late)
         self.assert_runs_without_a_wait("bcdef", before)
         self.finish(*"bcdef")
