@@ -20,7 +20,9 @@ class Kind:
     loses = died = whole_host = network = False
     changes = True
     named = None
-    ends_within = 5.0  # seconds until nothing of a host may be left that is lost
+    # Seconds until nothing of a host may be left that is lost: who outlives the other of its two processes holds the
+    # store's port for T.
+    ends_within = T + 2.0
 
     def begin(self, cluster, host, rng):
         """Returns what there is to say about it, or ""."""

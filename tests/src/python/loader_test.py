@@ -2,8 +2,11 @@
 numbers, and the sampler's state is that of the steps. Usage: loader_test.py LIBRARY"""
 import itertools
 import os
+import pathlib
 import sys
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "src/python"))
 
 os.environ["CXXRUN_LIBRARY"] = sys.argv.pop(1)
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
