@@ -208,7 +208,7 @@ std::vector<OptionRow> program(Options& o) {
       {"--run-path", "", "program is a Python script, whatever its name", set(o.run_path, parse_flag)},
       {"--virtual-local-rank", "", "each worker sees its own GPU alone, and LOCAL_RANK is 0",
        set(o.virtual_local_rank, parse_flag)},
-      ours({"--watch", "auto|off", "auto: PyTorch scripts are seen without a line of their own [auto]",
+      ours({"--watch", "auto|off", "auto: hangs of PyTorch are seen without a line of code [auto]",
             choose(o.watch, {true, false})}),
       ours({"--warm", "[=MODULES]", "workers are forked from a Python that has imported these [torch]",
             set(o.warm, parse_modules)}),

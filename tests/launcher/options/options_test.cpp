@@ -80,6 +80,7 @@ std::string sample(std::string const& name) {
                                                       {"--store-access", "hosts"},
                                                       {"--auth", "file"},
                                                       {"--stdin", "rank0"},
+                                                      {"--watch", "off"},
                                                       {"--log-dir", "d"},
                                                       {"--redirects", "1:2"},
                                                       {"--tee", "2"},

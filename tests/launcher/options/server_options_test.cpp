@@ -139,7 +139,7 @@ TEST_CASE("option_table: the words in an option's value name are its values", "[
       CHECK(row.apply("nonsense", row).error().context.ends_with(" is expected"));
     }
   }
-  CHECK(choices == 18);
+  CHECK(choices == 19);
 }
 
 TEST_CASE("option_table: no argument list of a server escapes as an exception", "[unit]") {
