@@ -28,7 +28,6 @@ struct BeatLine::Line {
   tcp::socket socket;
   std::shared_ptr<Channel> channel;  ///< once connected
   bool greeted = false;              ///< the coordinator has answered our hello
-  bool spared = false;               ///< called from a spare port, for the kernel had none
   TimePoint connected;
 };
 
@@ -64,18 +63,13 @@ void BeatLine::dial() {
   if (lines_.size() >= kProbes) {
     drop(lines_.front());
   }
-  connect(lines_.emplace_back(std::make_shared<Line>(io_)));
-}
-
-void BeatLine::connect(std::shared_ptr<Line> const& line) {
-  line->socket.async_connect(to_, [weak = weak_from_this(), line](ErrorCode const& error) {
+  auto const line = lines_.emplace_back(std::make_shared<Line>(io_));
+  connect_from_somewhere(line, to_, [weak = weak_from_this(), line](ErrorCode const& error) {
     auto const self = weak.lock();
     if (!self || !self->has(line)) {
       return;
     }
-    if (lacks_port(error) && !std::exchange(line->spared, true) && take_spare_port(line->socket, self->to_)) {
-      self->connect(line);
-    } else if (error) {
+    if (error) {
       self->drop(line);  // the next beat dials again
     } else {
       self->greet(line);

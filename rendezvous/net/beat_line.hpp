@@ -36,7 +36,6 @@ class BeatLine : public std::enable_shared_from_this<BeatLine> {
   [[nodiscard]] bool waits() const;
   [[nodiscard]] bool has(std::shared_ptr<Line> const& line) const;
   void dial();
-  void connect(std::shared_ptr<Line> const& line);
   void greet(std::shared_ptr<Line> const& line);
   void received(std::shared_ptr<Line> const& line, std::string const& payload);
   void drop(std::shared_ptr<Line> line);

@@ -36,7 +36,6 @@ struct Attempt {
   tcp::endpoint to;
   std::shared_ptr<Channel> channel;  ///< once connected
   bool by_step = false;              ///< the run was asked for by its other name
-  bool spared = false;               ///< called from a spare port, for the kernel had none
 };
 
 }  // namespace
@@ -172,22 +171,15 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     auto const made = std::make_shared<Attempt>(
         io, tcp::endpoint(addresses[door / plan.ports.size()], plan.ports[door % plan.ports.size()]));
     attempts[door] = made;
-    dial(door, *made);
-  }
-
-  void dial(Door door, Attempt& there) {
-    there.socket.async_connect(
-        there.to, at(door, [door](Impl& self, Attempt& attempt, ErrorCode const& error) {
-          bool const here = lacks_port(error);
-          if (here && !std::exchange(attempt.spared, true) && take_spare_port(attempt.socket, attempt.to)) {
-            self.dial(door, attempt);
-          } else if (error) {
-            bool const refused = error == boost::asio::error::connection_refused;
-            self.no_entry(door, refused ? NoEntry::refused : NoEntry::silent, here ? kNoPortLeft : error.message());
-          } else {
-            self.greet(door, attempt);
-          }
-        }));
+    connect_from_somewhere(made, made->to, at(door, [door](Impl& self, Attempt& attempt, ErrorCode const& error) {
+                             if (error) {
+                               bool const refused = error == boost::asio::error::connection_refused;
+                               self.no_entry(door, refused ? NoEntry::refused : NoEntry::silent,
+                                             lacks_port(error) ? kNoPortLeft : error.message());
+                             } else {
+                               self.greet(door, attempt);
+                             }
+                           }));
   }
 
   void leave(Door door) {
