@@ -311,8 +311,11 @@ pid_t Supervisor::pid_of(std::uint32_t local_rank) const {
 pid_t Supervisor::program_of(std::uint32_t local_rank) const {
   pid_t const worker = pid_of(local_rank);
   pid_t const program = links_.pid(local_rank);
-  if (worker == 0 || program == 0 || getsid(program) == worker) {
-    return worker == 0 || program == 0 ? worker : program;
+  if (worker == 0 || program == 0) {
+    return worker;
+  }
+  if (getsid(program) == worker) {
+    return program;
   }
   auto const ancestors = os::ancestors_of(program);
   return std::find(ancestors.begin(), ancestors.end(), getpid()) != ancestors.end() ? program : worker;

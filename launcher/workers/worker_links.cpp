@@ -89,12 +89,7 @@ Caller caller_at(int connection) {
   ucred who{};
   socklen_t length = sizeof who;
   bool const known = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && who.pid > 0;
-  if (!known) {
-    return {};
-  }
-  Caller caller{who.pid, getsid(who.pid), "", os::ancestors_of(who.pid)};
-  caller.ours = std::find(caller.ancestors.begin(), caller.ancestors.end(), getpid()) != caller.ancestors.end();
-  return caller;
+  return known ? Caller{who.pid, getsid(who.pid), ""} : Caller{};
 }
 
 }  // namespace
@@ -153,8 +148,16 @@ struct WorkerLinks::Impl {
     }
   }
 
-  /// By its environment, which is not read of others.
-  std::optional<std::uint32_t> named_by(Caller& caller) const {
+  /// Of most their session tells; only of others the ancestors are looked at, and after that the environment.
+  std::optional<std::uint32_t> find_worker(Caller& caller) const {
+    if (auto const local_rank = worker_of(caller, handlers.who)) {
+      return local_rank;
+    }
+    caller.ancestors = caller.pid > 0 ? os::ancestors_of(caller.pid) : std::vector<pid_t>{};
+    caller.ours = std::find(caller.ancestors.begin(), caller.ancestors.end(), getpid()) != caller.ancestors.end();
+    if (auto const local_rank = worker_of(caller, handlers.who)) {
+      return local_rank;
+    }
     auto const rank = caller.ours && handlers.pid_of_rank
                           ? rank_of_agent(os::variables_of(caller.pid).value_or(""), listener->name())
                           : std::nullopt;
@@ -164,11 +167,8 @@ struct WorkerLinks::Impl {
 
   void admit(Connection const& connection, worker::Register packet) {
     auto caller = caller_at(connection->native_handle());
-    auto local_rank = worker_of(caller, handlers.who);
-    if (!local_rank) {
-      local_rank = named_by(caller);
-      packet.survives = false;  // an orphan is not kept when its generation is over
-    }
+    auto const local_rank = find_worker(caller);
+    packet.survives = packet.survives && caller.named == 0;  // an orphan is not kept when its generation is over
     auto const known = local_rank ? links.find(*local_rank) : links.end();
     pid_t const holder = known != links.end() && known->second.connection ? known->second.pid : 0;
     std::string no = why_not({local_rank, holder, packet.generation, generation}, caller);
@@ -200,8 +200,7 @@ struct WorkerLinks::Impl {
   void prove(Connection const& connection, wire::RailClaim const& claim) {
     int const fd = connection->native_handle();
     auto caller = caller_at(fd);
-    auto local_rank = worker_of(caller, handlers.who);
-    local_rank = local_rank ? local_rank : named_by(caller);
+    auto const local_rank = find_worker(caller);
     if (!local_rank) {
       refuse(connection, caller, local_rank, no_worker(caller));
       return leave(connection);
