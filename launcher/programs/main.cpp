@@ -134,7 +134,7 @@ Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, 
 
 /// For workers of this agent that are Python, or that something else starts.
 std::string bootstrap_here(AgentConfig const& config, Environment const& environment) {
-  auto const worker = likely_workers(config.options, config.topology, config.facts, environment).front();
+  auto const worker = plan_zygote(config.options, config.facts, environment);  // the command and PATH of all of them
   return find_bootstrap(value_of(environment, "PYTHONPATH"), os::executable_of(getpid()),
                         is_python(worker.argv.front()) ? find_worker_program(worker).path : "");
 }
