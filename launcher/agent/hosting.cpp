@@ -21,6 +21,11 @@ namespace cxxrun::launcher {
 
 constexpr Millis kFileDeadline{2000};  // for a file system that hangs
 
+Result<bool> is_meeting_place(Meeting const& meeting) {
+  return meeting.host == Meeting::Host::find_out ? os::is_local_address(meeting.address)
+                                                 : Result<bool>(meeting.host == Meeting::Host::me);
+}
+
 Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby, store::StoreKeep keep,
                  std::shared_ptr<rendezvous::KeyRing> keys, rendezvous::CoordinatorHandlers handlers)
     : io_(io),
@@ -38,8 +43,7 @@ Hosting::~Hosting() {
 
 Result<void> Hosting::begin() {
   auto const& meeting = config_.topology.meeting;
-  auto const mine = meeting.host == Meeting::Host::find_out ? os::is_local_address(meeting.address)
-                                                            : Result<bool>(meeting.host == Meeting::Host::me);
+  auto const mine = is_meeting_place(meeting);
   if (!mine) {
     return mine.error();
   }

@@ -30,6 +30,10 @@ namespace cxxrun::launcher {
 class Chronicle;
 class LogPump;
 
+/// Whether the others are to meet at this agent: as it was told, or because the address is one of this host's. May
+/// block as a resolver does; errors are those of os::is_local_address.
+[[nodiscard]] Result<bool> is_meeting_place(Meeting const& meeting);
+
 class Hosting {
  public:
   /// `config` must outlive this.

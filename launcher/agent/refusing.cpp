@@ -11,6 +11,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "launcher/agent/agent_links.hpp"
+#include "launcher/agent/hosting.hpp"
 #include "launcher/agent/policies.hpp"
 #include "launcher/options/parse_options.hpp"
 #include "rendezvous/net/coordinator_link.hpp"
@@ -178,7 +179,6 @@ Error of_no_node(AgentConfig const& config) {
 }
 
 void tell_refusal(AgentConfig const& config, std::string const& why) {
-  auto const& meeting = config.topology.meeting;
   if (config.topology.step.empty()) {
     return;
   }
@@ -186,9 +186,7 @@ void tell_refusal(AgentConfig const& config, std::string const& why) {
     boost::asio::io_context io{1};
     auto const keys = make_keys(io, config);
     bool const first = may_be_of_no_node(config.topology) && is_first_of_step(config.topology);  // is called, too
-    auto const here = meeting.host == Meeting::Host::find_out && !first
-                          ? os::is_local_address(meeting.address)
-                          : Result<bool>(first || meeting.host == Meeting::Host::me);
+    auto const here = first ? Result<bool>(true) : is_meeting_place(config.topology.meeting);
     if (!here || !*here || !serve(io, keys, config, why)) {
       io.restart();
       call(io, keys, config, why);
