@@ -165,6 +165,11 @@ std::vector<NodeInfo const*> lost_seats(State const& state) {
   return lost;
 }
 
+bool may_lack_memory(State const& state, std::vector<NodeInfo const*> const& lost) {
+  return std::any_of(lost.begin(), lost.end(),
+                     [&](NodeInfo const* node) { return state.roster.perhaps_oom.contains(node_key(*node)); });
+}
+
 std::string no_restart_left(Policy const& policy) {
   if (policy.max_restarts == 0) {
     return "";
@@ -297,13 +302,11 @@ std::string loss_line(State const& state) {
   }
   char const* const step = lost.size() == 1 ? "its step" : "a step of theirs";
   return "node lost: " + hosts +
-         (perhaps_out_of_memory(state) ? std::string(", or the kernel killed ") + step + " for memory" : "");
+         (may_lack_memory(state, lost) ? std::string(", or the kernel killed ") + step + " for memory" : "");
 }
 
 bool perhaps_out_of_memory(State const& state) {
-  auto const lost = lost_seats(state);
-  return std::any_of(lost.begin(), lost.end(),
-                     [&](NodeInfo const* node) { return state.roster.perhaps_oom.contains(node_key(*node)); });
+  return may_lack_memory(state, lost_seats(state));
 }
 
 Ruling rule(State const& state, Policy const& policy, TimePoint now) {
