@@ -21,19 +21,17 @@ class Elastic(ElasticCase):
         self.assertEqual(self.noted("collected", "disturbed"), [])
         self.assertEqual(self.averages(disturbed), self.averages(quiet))
 
-    def test_ranks_whose_buckets_are_in_shared_memory_survive_as_well(self):
-        falls = ["1:6:backward", "2:5:update"]
-        quiet, disturbed = [self.play(each, f"wide{len(each)}", words=("wide",)) for each in ([], falls)]
+    def assert_disturbed_as_quiet(self, falls, word):
+        quiet, disturbed = [self.play(each, f"{word}{len(each)}", words=(word,)) for each in ([], falls)]
         whole = set(self.ends(quiet).values())
         self.assertEqual(len(whole), 1)
-        self.assert_survived(disturbed, whole, falls, "wide2")
+        self.assert_survived(disturbed, whole, falls, f"{word}{len(falls)}")
+
+    def test_ranks_whose_buckets_are_in_shared_memory_survive_as_well(self):
+        self.assert_disturbed_as_quiet(["1:6:backward", "2:5:update"], "wide")
 
     def test_a_dataloader_with_workers_gives_a_step_that_is_done_again_its_samples_again(self):
-        falls = ["1:3:backward", "2:9:update"]
-        quiet, disturbed = [self.play(each, f"workers{len(each)}", words=("workers",)) for each in ([], falls)]
-        whole = set(self.ends(quiet).values())
-        self.assertEqual(len(whole), 1)
-        self.assert_survived(disturbed, whole, falls, "workers2")
+        self.assert_disturbed_as_quiet(["1:3:backward", "2:9:update"], "workers")
 
     def test_what_is_carried_and_what_is_refused(self):
         for script, says in (("elastic_calls.py", "carried and refused"), ("elastic_loop.py", "the loop is kept")):

@@ -138,8 +138,7 @@ class Elastic:
                         return True
                     self._updates.confirm()
                     if self._checkpoint is not None and self._completed >= steps and self._saved != self._completed:
-                        self._on_rank_0(self._write)  # a script that fails behind the loop does not train again
-                        self._saved = self._completed
+                        self._save()  # a script that fails behind the loop does not train again
                     self._end_alone()
                     self._carrier.run(self._carrier.comm.start_barrier)  # nobody leaves while another may need its state
                 break
@@ -253,8 +252,7 @@ class Elastic:
         try:
             with self._in_order():
                 self._updates.confirm()
-                self._on_rank_0(self._write)
-                self._saved = self._completed
+                self._save()
         except PeerFailure as failure:
             self._note(failure)
 
@@ -390,6 +388,10 @@ class Elastic:
                                f"in generation {self._carrier.facts.generation}: wait for a step's calls within it") from error
 
     # ---- the checkpoint
+
+    def _save(self) -> None:
+        self._on_rank_0(self._write)
+        self._saved = self._completed
 
     def _write(self) -> None:
         _files.replace(str(self._checkpoint), self._pack())
