@@ -120,7 +120,6 @@ void set_shared(Environment& environment, rendezvous::Generation const& generati
   environment["LOCAL_WORLD_SIZE"] = std::to_string(generation.local_size);
   environment["GROUP_RANK"] = std::to_string(generation.group_rank);
   environment["GROUP_WORLD_SIZE"] = std::to_string(generation.group_size);
-  set_place_among_nodes(environment);
   environment["ROLE_NAME"] = options.role;
   environment["ROLE_WORLD_SIZE"] = std::to_string(generation.role_size);
   environment["MASTER_ADDR"] = generation.master_addr;
@@ -159,7 +158,6 @@ void set_place_among_tasks(Environment& environment, TaskPlace const& task) {
   environment["LOCAL_WORLD_SIZE"] = std::to_string(task.tasks_on_node);
   environment["GROUP_RANK"] = std::to_string(task.node);
   environment["GROUP_WORLD_SIZE"] = std::to_string(task.nodes);
-  set_place_among_nodes(environment);
 }
 
 void change(EnvironmentChanges const& changes, Environment& environment) {
@@ -248,6 +246,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
   if (counts_tasks(facts)) {
     set_place_among_tasks(environment, *facts.task);
   }
+  set_place_among_nodes(environment);
   auto const mig = mig_devices(inherited);
   std::uint32_t const first = first_local_rank(facts);
   std::string const attempt = facts.log_root.empty() ? "" : attempt_dir(facts.log_root, generation.number);
