@@ -100,10 +100,10 @@ Explanation of_helper(DeathFacts const& facts, Said const& said) {
 }
 
 Explanation of_full_disk(DeathFacts const& facts, Said const& said) {
-  auto const full = std::find_if(facts.paths.begin(), facts.paths.end(), [](auto const& path) { return path.full; });
   if (said.over_quota) {
     return {"disk quota used up" + (said.disk_path.empty() ? "" : ": " + printable(said.disk_path)), kMoreQuota};
   }
+  auto const full = std::find_if(facts.paths.begin(), facts.paths.end(), [](auto const& path) { return path.full; });
   std::string const where = !said.disk_path.empty() ? said.disk_path : full != facts.paths.end() ? full->path : "";
   return {where.empty() ? "disk full: no space left on device" : "disk full: " + printable(where), kMoreSpace};
 }

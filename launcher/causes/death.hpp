@@ -65,10 +65,10 @@ struct DeathFacts {
 struct Said {
   std::string helper;          ///< pid of a DataLoader worker that died
   bool helper_killed = false;  ///< of SIGKILL; else of SIGBUS
-  bool disk_full = false;   ///< or the quota there
-  bool over_quota = false;  ///< the quota
-  std::string disk_path;  ///< the path that its line names
-  bool io_error = false;  ///< "Input/output error", "Stale file handle", …
+  bool disk_full = false;      ///< or the quota there
+  bool over_quota = false;     ///< the quota
+  std::string disk_path;       ///< the path that its line names
+  bool io_error = false;       ///< "Input/output error", "Stale file handle", …
 };
 [[nodiscard]] Said signs_in(std::string_view text);
 

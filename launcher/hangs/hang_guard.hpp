@@ -28,8 +28,8 @@ class Supervisor;
 
 class HangGuard : public std::enable_shared_from_this<HangGuard> {
  public:
-  /// `io` and `supervisor` outlive it. `hang_timeout`: --hang-timeout, 0 = none. `environment`: where the debugger is
-  /// looked for. `tell`: from the io_context; of the calls, from inside `kill` alone.
+  /// `io` and `supervisor` outlive it. Of `options` --hang-timeout and --watch count. `environment`: where the debugger
+  /// is looked for. `tell`: from the io_context; of the calls, from inside `kill` alone.
   HangGuard(boost::asio::io_context& io, Supervisor& supervisor, Options const& options, NodeFacts const& facts,
             Environment environment, std::function<void(agent::Event)> tell);
 

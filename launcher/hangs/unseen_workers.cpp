@@ -37,8 +37,7 @@ std::string blind_line(std::string const& host, UnseenPolicy const& policy, bool
   if (armed) {
     return head +
            "for none has made a process group of torch.distributed with the RANK and WORLD_SIZE that it was given; "
-           "from "
-           "then on a rank that hangs is named";
+           "from then on a rank that hangs is named";
   }
   std::string const what = "so that no rank that hangs is named: call cxxrun.install() in the script";
   if (!policy.watch) {
@@ -47,13 +46,11 @@ std::string blind_line(std::string const& host, UnseenPolicy const& policy, bool
   if (!policy.bootstrap) {
     return head + what +
            "; the Python package cxxrun is neither beside the launcher nor in the workers' Python: pip install it "
-           "there, "
-           "or export PYTHONPATH=PREFIX/lib/python3/dist-packages";
+           "there, or export PYTHONPATH=PREFIX/lib/python3/dist-packages";
   }
   return head + what +
          "; they are no Python, or one that does not take the package from PYTHONPATH (python -I, -E or -S, a script "
-         "that "
-         "sets PYTHONPATH anew, a container)";
+         "that sets PYTHONPATH anew, a container)";
 }
 
 std::string stuck_line(std::string const& name, UnseenLook const& worker, std::string const& told, Millis limit) {

@@ -1,6 +1,5 @@
 // Where the Python package of this launcher is, by which a Python worker shows its collectives without a line of its
-// own:
-// --watch. Shell.
+// own (--watch). Shell.
 #pragma once
 
 #include <string>

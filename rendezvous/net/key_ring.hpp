@@ -53,18 +53,17 @@ class KeyRing : public std::enable_shared_from_this<KeyRing> {
   void unwrap(KeyOffer const& offer, CallId const& call, Found found);
 
  private:
-  [[nodiscard]] bool has(WrapKind kind) const;
-
-  boost::asio::io_context& io_;
-  KeyTransports transports_;
-  void wrap_next();
-
-  std::optional<Key> own_;
-  std::vector<WrapKind> ways_;  ///< of `own_` to others; none when nobody is to get it from here
   struct Waiting {
     CallId call;
     std::function<void(std::vector<Wrap>)> done;
   };
+  [[nodiscard]] bool has(WrapKind kind) const;
+  void wrap_next();
+
+  boost::asio::io_context& io_;
+  KeyTransports transports_;
+  std::optional<Key> own_;
+  std::vector<WrapKind> ways_;   ///< of `own_` to others; none when nobody is to get it from here
   std::deque<Waiting> waiting_;  ///< callers that want a wrap
   bool wraps_ = false;           ///< for some of them, at this moment
   std::map<KeyId, Key> known_;

@@ -118,7 +118,7 @@ void Run::perform(OpenStore const& action) {
   if (auto const wanted = plan.store.front();
       config_.policy.agent_store && wanted != 0 && wanted != *port && wanted == config_.policy.master_port) {
     say({Level::warn, "--master-port " + std::to_string(wanted) +
-                          " is taken on this host, which has taken the job over: " + "MASTER_PORT is " +
+                          " is taken on this host, which has taken the job over: MASTER_PORT is " +
                           std::to_string(*port)});
   }
   std::uint16_t const master = plan.master.value_or(*port);
