@@ -49,7 +49,7 @@ AgentLinks::AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::
 rendezvous::LinkHandlers AgentLinks::handlers(agent::LinkId link) {
   rendezvous::LinkHandlers on;
   on.joined = [this, link](rendezvous::HelloReply const& reply) {
-    feed_(agent::LinkUp{link, reply.coordinator, !reply.seen.empty()});
+    feed_(agent::LinkUp{link, reply.coordinator, links_.at(link)->reached()->relayed});
   };
   on.failed = [this, link](Error const& error, bool refused) {
     hang_up(link);
@@ -78,11 +78,10 @@ void AgentLinks::join(agent::LinkId link, rendezvous::CallPlan plan, Failed fail
   on.joined = [this, link](rendezvous::HelloReply const& reply) {
     plan_.run_id = reply.run_id;
     plan_.terms = reply.terms ? reply.terms : plan_.terms;
-    if (auto const reached = links_.at(link)->reached()) {
-      joined_at_ = {0, "", reached->address, reached->port};
-    }
+    auto const reached = *links_.at(link)->reached();
+    joined_at_ = {0, "", reached.address, reached.port};
     joined_(reply);
-    feed_(agent::LinkUp{link, reply.coordinator, !reply.seen.empty()});
+    feed_(agent::LinkUp{link, reply.coordinator, reached.relayed});
   };
   on.failed = [this, link, failed = std::move(failed)](Error const& error, bool /*refused*/) {
     hang_up(link);

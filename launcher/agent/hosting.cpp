@@ -12,6 +12,7 @@
 #include "launcher/logs/report.hpp"
 #include "launcher/place/discovery_file.hpp"
 #include "launcher/story/account_text.hpp"
+#include "rendezvous/net/host_owners.hpp"
 #include "src/os/bounded_thread.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
@@ -89,6 +90,9 @@ void Hosting::make_coordinator(std::string const& fence_dir) {
   conf.loopback_only = config_.topology.meeting.loopback_only;
   conf.fence_dir = config_.options.fence_dir.empty() ? fence_dir : config_.options.fence_dir;
   conf.keys = keys_;
+  for (auto const& given : {config_.options.local_addr, config_.topology.meeting.address}) {
+    conf.outer.push_back(rendezvous::outer_address(given));
+  }
   conf.node_faults = requeue_.known_faults();
   conf.oom_kills_step = value_of(config_.environment, "SLURM_OOM_KILL_STEP") == "1";  // since Slurm 24.11
   rendezvous::CoordinatorHandlers on;

@@ -94,7 +94,7 @@ void BeatLine::greet(std::shared_ptr<Line> const& line) {
     }
   };
   line->channel->start(std::move(on), Channel::End::caller, keys_);
-  hello_.from = line->channel->local_end();
+  hello_.ends = line->channel->ends();
   line->channel->send(encode(hello_));
   line->channel->send(encode(newest_));
 }

@@ -10,6 +10,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
+#include "src/os/local_address.hpp"
+
 namespace cxxrun::rendezvous {
 namespace {
 
@@ -49,8 +51,10 @@ std::string address_of(boost::asio::ip::tcp::endpoint const& end) {
   return address.to_string();
 }
 
+/// The same on both sides: without the number of an interface, and IPv4 within IPv6 as IPv4. "" of a socket that is
+/// closed.
 std::string end_of(boost::asio::ip::tcp::endpoint const& end) {
-  return address_of(end) + ":" + std::to_string(end.port());
+  return end.port() == 0 ? "" : end_text(os::tcp_end_of(end.data()));
 }
 
 }  // namespace
@@ -66,6 +70,7 @@ Channel::Channel(Socket socket) : socket_(std::move(socket)) {
 void Channel::start(Handlers handlers, End end, std::shared_ptr<KeyRing> keys) {
   handlers_ = std::move(handlers);
   keys_ = std::move(keys);
+  side_ = end;
   if (keys_) {
     guard_ = end == End::caller ? keys_->calls() : keys_->called();
   }
@@ -307,14 +312,11 @@ std::string Channel::remote_address() const {
   return address_of(socket_.remote_endpoint(error));
 }
 
-std::string Channel::local_end() const {
+BothEnds Channel::ends() const {
   boost::system::error_code error;
-  return end_of(socket_.local_endpoint(error));
-}
-
-std::string Channel::remote_end() const {
-  boost::system::error_code error;
-  return end_of(socket_.remote_endpoint(error));
+  std::string own = end_of(socket_.local_endpoint(error));
+  std::string other = end_of(socket_.remote_endpoint(error));
+  return side_ == End::caller ? BothEnds{std::move(own), std::move(other)} : BothEnds{std::move(other), std::move(own)};
 }
 
 }  // namespace cxxrun::rendezvous

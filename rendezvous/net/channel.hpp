@@ -14,6 +14,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "rendezvous/net/key_ring.hpp"
+#include "rendezvous/trust/both_ends.hpp"
 #include "src/wire/frame.hpp"
 
 namespace cxxrun::rendezvous {
@@ -50,9 +51,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   [[nodiscard]] std::string local_address() const;
   /// The same of the peer's end.
   [[nodiscard]] std::string remote_address() const;
-  /// "address:port" of this end, and of the peer's.
-  [[nodiscard]] std::string local_end() const;
-  [[nodiscard]] std::string remote_end() const;
+  /// As this side sees them.
+  [[nodiscard]] BothEnds ends() const;
   /// Whether this is a conversation: under seal, or in clear where nothing else is asked for. A note is none.
   [[nodiscard]] bool converses() const { return !guard_ || guard_->sealed(); }
   /// Of the caller: the key that it is sealed with.
@@ -85,6 +85,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   bool writing_ = false;
   bool closing_ = false;
   bool open_ = true;
+  End side_ = End::called;
   /// What a write has ended with. The kernel says once that a connection was reset, and lets reads find an orderly end
   /// then; after a FIN it says EPIPE.
   boost::system::error_code broken_;

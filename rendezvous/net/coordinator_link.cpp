@@ -60,6 +60,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   std::shared_ptr<BeatLine> beats;
   HostOwners owners;
   tcp::endpoint reached;
+  bool relayed = false;
   bool joined = false;
   bool over = false;
 
@@ -227,14 +228,14 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       words.run_id = plan.step;
       words.asks = Hello::Asks::meet;
     }
-    words.from = attempt.channel->local_end();
+    words.ends = attempt.channel->ends();
     attempt.channel->send(encode(words));
     go_on();
   }
 
   [[nodiscard]] Hello hello(Hello::Purpose purpose) const {
     Hello words{kProtocolVersion, plan.run_id, plan.node.incarnation, purpose, plan.asks};
-    words.local_addr = plan.local_addr;
+    words.local_addr = outer_address(plan.local_addr);
     return words;
   }
 
@@ -282,6 +283,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     joined = true;
     reached = at_it.to;
     channel = at_it.channel;
+    relayed = answer.seen != channel->ends();
     leave_all_but(door);
     if (plan.keys && plan.asks != Hello::Asks::follow) {
       plan.keys->take(*channel->key());
@@ -356,7 +358,7 @@ void CoordinatorLink::send_beat(Beat const& beat) {
 
 std::optional<CoordinatorLink::Reached> CoordinatorLink::reached() const {
   auto const& end = impl_->reached;
-  return impl_->joined ? std::optional(Reached{end.address().to_string(), end.port()}) : std::nullopt;
+  return impl_->joined ? std::optional(Reached{end.address().to_string(), end.port(), impl_->relayed}) : std::nullopt;
 }
 
 void CoordinatorLink::close() {

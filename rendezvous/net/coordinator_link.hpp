@@ -46,6 +46,7 @@ class CoordinatorLink {
   struct Reached {
     std::string address;
     std::uint16_t port = 0;
+    bool relayed = false;  ///< the other side sees other ends: it is not proven to be the coordinator's own
   };
   [[nodiscard]] std::optional<Reached> reached() const;
   /// Says goodbye; no handler runs afterwards.

@@ -22,6 +22,11 @@ HostAddresses host_addresses(std::string const& also) {
   return host;
 }
 
+std::string outer_address(std::string const& given) {
+  auto const here = is_ip_literal(given) ? os::is_local_address(given) : Result<bool>(true);
+  return here && !*here ? given : "";
+}
+
 Owners HostOwners::answer(WhoseCalls const& asked) {
   if (!sockets_) {
     sockets_.emplace(os::SocketOwners::open());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "rendezvous/protocol/messages.hpp"
 #include "src/os/socket_owners.hpp"
@@ -10,6 +11,10 @@ namespace cxxrun::rendezvous {
 
 /// `also`: an address as which others see this host; may be no literal, or "".
 [[nodiscard]] HostAddresses host_addresses(std::string const& also);
+
+/// `given` where others see this host as that and no interface of it has it: addresses are translated. Else "", also
+/// for a name.
+[[nodiscard]] std::string outer_address(std::string const& given);
 
 class HostOwners {
  public:

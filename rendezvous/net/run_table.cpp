@@ -204,20 +204,20 @@ Place admit(RunTable const& table, Hello const& hello, Join const& join, std::st
   return where;
 }
 
-HelloReply answer_to(RunTable const& table, Hello const& hello, std::string const& coordinator, SeenFrom const& seen) {
+HelloReply answer_to(RunTable const& table, Hello const& hello, std::string const& coordinator,
+                     Arrival const& arrival) {
   HelloReply reply;
   reply.coordinator = coordinator;
   reply.run_id = hello.run_id;
   Place const where = place(table, hello);
-  bool const relayed = !hello.from.empty() && !seen.end.empty() && hello.from != seen.end;
+  reply.seen = arrival.seen;
   if (hello.version != kProtocolVersion) {
     reply.why = HelloReply::Why::other_version;
     reply.refused = "this coordinator speaks protocol version " + std::to_string(kProtocolVersion) +
                     ", the agent version " + std::to_string(hello.version);
-  } else if (relayed && seen.guarded && hello.local_addr != seen.address) {
+  } else if (arrival.way == Way::relayed && arrival.guarded) {
     reply.why = HelloReply::Why::relayed;
-    reply.refused = "the connection is relayed: begun at " + hello.from + ", seen to come from " + seen.end +
-                    "; where addresses are translated give the outer one with --local-addr";
+    reply.refused = relayed_line(hello.ends, arrival.seen);
   } else if (auto const* other = std::get_if<Elsewhere>(&where)) {
     reply.why = HelloReply::Why::other_job;
     reply.refused = other->why;
@@ -233,7 +233,6 @@ HelloReply answer_to(RunTable const& table, Hello const& hello, std::string cons
       reply.terms = run.terms;
     }
   }
-  reply.seen = relayed ? seen.end : "";
   return reply;
 }
 

@@ -74,15 +74,15 @@ using Place = std::variant<Belongs, Opens, Elsewhere, TurnedAway>;
 /// than agents `from` its address may. Never Elsewhere.
 [[nodiscard]] Place admit(RunTable const& table, Hello const& hello, Join const& join, std::string const& from);
 
-/// Where a hello comes from, as seen from here.
-struct SeenFrom {
-  std::string address;
-  std::string end;      ///< "address:port"; "" = not to be compared with what the caller says
-  bool guarded = true;  ///< who is relayed is turned away, unless its user has said so; false: --auth none
+/// How a hello has come.
+struct Arrival {
+  BothEnds seen;  ///< as seen from here
+  Way way = Way::direct;
+  bool guarded = true;  ///< who is relayed is turned away; false: --auth none
 };
 /// The answer to a hello.
 [[nodiscard]] HelloReply answer_to(RunTable const& table, Hello const& hello, std::string const& coordinator,
-                                   SeenFrom const& seen = {});
+                                   Arrival const& arrival = {});
 
 /// Opens a run and returns its entry. It goes on with the generation numbers of all runs before it, so that a number
 /// never comes back; and with the restart count of the last one when that ended without success and nobody else

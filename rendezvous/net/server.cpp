@@ -221,8 +221,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       peers->forget(id);
       return;
     }
-    HelloReply const reply =
-        answer_to(table, peer.hello, config.nonce, {peer.from, peer.channel->remote_end(), config.keys != nullptr});
+    bool const is_note = peer.hello.purpose == Hello::Purpose::death_notice;
+    BothEnds const seen = is_note ? BothEnds{} : peer.channel->ends();
+    Way const way = way_of(peer.hello.ends, seen, peer.hello.local_addr, config.outer);
+    HelloReply const reply = answer_to(table, peer.hello, config.nonce, {seen, way, config.keys != nullptr});
     peer.hello.run_id = reply.run_id;
     peer.channel->send(encode(reply));
     if (reply.why != HelloReply::Why::accepted) {

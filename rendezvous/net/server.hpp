@@ -40,6 +40,7 @@ struct CoordinatorConfig {
   std::shared_ptr<KeyRing> keys;       ///< none: --auth none, whoever calls is let in
   std::vector<NodeFault> node_faults;  ///< of earlier runs of the job
   bool oom_kills_step = false;         ///< see Policy
+  std::vector<std::string> outer;      ///< addresses as which others see it, beside its own: where they are translated
 };
 
 struct CoordinatorHandlers {

@@ -54,7 +54,8 @@ void fields(auto& field, Of<Hello> auto& hello) {
     field("nonce", hello.nonce);
     field("purpose", hello.purpose);
     field("asks", hello.asks);
-    field.when(!hello.from.empty(), "from", hello.from);
+    field.when(!hello.ends.caller.empty(), "from", hello.ends.caller);
+    field.when(!hello.ends.called.empty(), "to", hello.ends.called);
     field.when(!hello.local_addr.empty(), "local_addr", hello.local_addr);
   }
 }
@@ -69,7 +70,8 @@ void fields(auto& field, Of<HelloReply> auto& reply) {
   }
   field("answer", reply.why);
   field("refused", reply.refused);
-  field.when(!reply.seen.empty(), "seen", reply.seen);
+  field.when(!reply.seen.caller.empty(), "from", reply.seen.caller);
+  field.when(!reply.seen.called.empty(), "to", reply.seen.called);
 }
 
 // ---- agent to coordinator -----------------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "rendezvous/trust/both_ends.hpp"
 #include "rendezvous/values/decree.hpp"
 #include "rendezvous/values/generation.hpp"
 #include "rendezvous/values/standstill.hpp"
@@ -75,7 +76,7 @@ struct Hello {
   std::string nonce;  ///< the agent's incarnation: random, new at every start
   Purpose purpose = Purpose::agent;
   Asks asks = Asks::meet;
-  std::string from = {};        ///< "address:port" of the caller's end as it sees it; "" = not to be compared
+  BothEnds ends = {};           ///< as the caller sees them
   std::string local_addr = {};  ///< --local-addr: as which address the others see it, whatever it sees itself
   bool operator==(Hello const&) const = default;
 };
@@ -94,7 +95,7 @@ struct HelloReply {
   std::optional<Terms> terms;  ///< of that run, for an agent that brings none (--join)
   Why why = Why::accepted;
   std::string refused;
-  std::string seen;  ///< the caller's end, where it is another one than it says: a relay's; "" = the same
+  BothEnds seen;  ///< as the coordinator sees them
   bool operator==(HelloReply const&) const = default;
 };
 

@@ -30,6 +30,7 @@
 #include "rendezvous/trust/guard.hpp"
 #include "rendezvous/trust/secret.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/local_address.hpp"
 #include "src/os/random.hpp"
 #include "src/wire/frame.hpp"
 
@@ -313,6 +314,7 @@ class Crowd {
     Hello hello;
     hello.run_id = arguments_.run_id;
     hello.nonce = incarnation(i);
+    hello.ends = {end_text(os::own_end(connection.fd.get())), end_text(os::other_end(connection.fd.get()))};
     hello.purpose = for_beats ? Hello::Purpose::beat : Hello::Purpose::agent;
     hello.asks = Hello::Asks::open;
     say(connection, encode(hello));

@@ -217,6 +217,7 @@ class Sealed(Caller):
 
     def greet(self, **changes):
         """Says hello, as an honest end does."""
-        self.send(hello(**{"from": "%s:%d" % self.socket.getsockname()}, **changes))
+        ends = {"from": "%s:%d" % self.socket.getsockname(), "to": "%s:%d" % self.socket.getpeername()}
+        self.send(hello(**ends, **changes))
         return self.hear()
 # ---- what a test adds to `program` follows

@@ -234,17 +234,19 @@ TEST_CASE("messages: every value of an enumeration survives", "[unit]") {
   }
   using Why = HelloReply::Why;
   for (Why const why : {Why::accepted, Why::other_job, Why::other_version}) {
-    HelloReply const reply{kProtocolVersion, "", "", {}, why, "", ""};
+    HelloReply const reply{kProtocolVersion, "", "", {}, why, "", {}};
     CHECK(decode<HelloReply>(encode(reply)).value() == reply);
   }
 }
 
 TEST_CASE("messages: hello survives, and one of another version is still recognised", "[unit]") {
-  Hello const hello{kProtocolVersion, "job.0", "nonce", Hello::Purpose::beat, Hello::Asks::reopen};
+  Hello hello{kProtocolVersion, "job.0", "nonce", Hello::Purpose::beat, Hello::Asks::reopen};
+  hello.ends = {"10.0.0.2:40001", "[fd00::1]:21894"};
   REQUIRE(decode<Hello>(encode(hello)));
   CHECK(*decode<Hello>(encode(hello)) == hello);
-  HelloReply reply{kProtocolVersion, "nonce", "job.0", {}, HelloReply::Why::other_job, "this is job a, not b", ""};
+  HelloReply reply{kProtocolVersion, "nonce", "job.0", {}, HelloReply::Why::other_job, "this is job a, not b", {}};
   CHECK(*decode<HelloReply>(encode(reply)) == reply);
+  reply.seen = {"10.0.0.9:40001", "10.0.0.1:21894"};
   reply.terms.emplace();
   reply.terms->heartbeat_timeout = Millis{7000};
   reply.terms->fence_dir = "/shared";
