@@ -57,9 +57,9 @@ rendezvous::LinkHandlers AgentLinks::handlers(agent::LinkId link) {
   };
   on.message = [this, link](rendezvous::ToAgent message) { feed_(agent::FromLink{link, std::move(message)}); };
   on.beat = [this, link](rendezvous::BeatAck ack) { feed_(agent::BeatAnswered{link, ack}); };
-  on.closed = [this, link](std::string how, bool fin) {
+  on.closed = [this, link](std::string how, rendezvous::Ended ended) {
     hang_up(link);
-    feed_(agent::LinkDown{link, std::move(how), fin});
+    feed_(agent::LinkDown{link, std::move(how), ended});
   };
   return on;
 }
@@ -92,8 +92,11 @@ void AgentLinks::join(agent::LinkId link, rendezvous::CallPlan plan, Failed fail
 
 void AgentLinks::dial(agent::Dial const& action) {
   auto plan = plan_;
-  plan.addresses = {action.to.address};
-  plan.ports = {action.to.port};
+  if (action.to.port != 0) {
+    plan.addresses = {action.to.address};
+    plan.ports = {action.to.port};
+  }
+  plan.step.clear();
   plan.coordinator.clear();
   plan.asks = rendezvous::Hello::Asks::follow;
   plan.once = true;

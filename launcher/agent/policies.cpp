@@ -172,7 +172,8 @@ void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis
 
 Millis hold_of_ports(agent::Policy const& policy, JobTopology const& topology) {
   bool const leases = policy.lease.lease > Millis{0} && policy.tie != Tie::none;
-  return is_alone(topology) ? Millis{0} : leases ? policy.lease.timeout : policy.restart_timeout + kReapSlack;
+  Millis const without_leases = recall_time(policy) + policy.restart_timeout + kReapSlack;
+  return is_alone(topology) ? Millis{0} : leases ? policy.lease.timeout : without_leases;
 }
 
 int exit_code(std::optional<Error> const& failed, std::optional<agent::Exit> const& exit, std::optional<int> instead) {

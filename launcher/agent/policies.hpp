@@ -33,7 +33,7 @@ namespace cxxrun::launcher {
 /// Beats and leases of the run that the agent has joined; none in a run of one node.
 void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis heartbeat_timeout);
 /// How long workers of other nodes may outlive the agent that serves their store: until their leases are over, or
-/// without leases the grace that they are given.
+/// without leases while it is called again, and the grace that they are given then.
 [[nodiscard]] Millis hold_of_ports(agent::Policy const& policy, JobTopology const& topology);
 /// How long workers may take when the job ends: what the user gives, but no longer than Slurm leaves. Between our
 /// SIGKILL and Slurm's there is time to reap, to report and to ask for a requeue: a tenth of KillWait, at least 2 s.

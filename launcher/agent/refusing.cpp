@@ -98,7 +98,7 @@ void call(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> cons
       io.stop();
     }
   };
-  on.closed = [&](std::string const&, bool) { io.stop(); };
+  on.closed = [&](std::string const&, rendezvous::Ended) { io.stop(); };
   link = std::make_unique<rendezvous::CoordinatorLink>(io, std::move(on));
   auto plan = call_plan(config, std::nullopt);
   plan.run_id = config.topology.step;

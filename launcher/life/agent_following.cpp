@@ -86,7 +86,7 @@ void Turn::tell(rendezvous::ToCoordinator message) {
   }
 }
 
-void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
+void lose_coordinator(Turn& turn, std::string const& how, rendezvous::Ended ended) {
   State& state = turn.state;
   state.connected = false;
   if (state.life == Life::leaving) {  // already on its way out, with the code it has
@@ -105,16 +105,27 @@ void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
     if (state.frozen) {
       kill_workers(turn, "frozen, and the coordinator is lost");
     }
-    turn.delegate([&](auto& inner) { follower::search(inner, how, fin); });
+    turn.delegate([&](auto& inner) { follower::search(inner, how, ended); });
     turn.say(Level::warn, "coordinator lost: " + how + "; looking for the next one");
     return;
   }
-  turn.delegate([](auto& inner) { follower::abandon(inner, "nobody can take over"); });  // its silence is due no more
   if (may_look_again(turn)) {  // in an election nobody may have told it yet who can take over
+    turn.delegate([](auto& inner) { follower::abandon(inner, "nobody can take over"); });
     turn.say(Level::warn, "coordinator lost: " + how + "; looking for the job again");
     look_again(turn, how);
     return;
   }
+  turn.say(Level::warn, "coordinator lost: " + how + "; calling it again");
+  turn.delegate([&](auto& inner) { follower::recall(inner, how); });
+}
+
+void give_up_recall(Turn& turn) {
+  State& state = turn.state;
+  if (!follower::is_lost_for_good(state.follower, turn.now)) {
+    return;
+  }
+  std::string const how = state.follower.recall->how;
+  turn.delegate([](auto& inner) { follower::abandon(inner, "nobody can take over"); });
   state.exit_code = kExitCoordinatorLost;
   state.last_line =
       "coordinator lost: " + how + "; the job cannot go on without its first node" + first_node(state.follower.decided);
@@ -239,7 +250,9 @@ void rejoin(Turn& turn) {
   state.life = Life::waiting;
   state.joined = false;
   state.connected = true;
-  turn.act(Rejoin{state.follower.main, to, follower::can_search(state.follower), std::exchange(state.rejoin_why, {})});
+  bool const member = state.follower.decided.decree.number > 0 && !turn.policy.added;  // whoever says so is there
+  bool const once = member || follower::can_search(state.follower);
+  turn.act(Rejoin{state.follower.main, to, once, std::exchange(state.rejoin_why, {})});
 }
 
 void following_tick(Turn& turn) {
@@ -251,6 +264,7 @@ void following_tick(Turn& turn) {
   if (!turn.delegate([](auto& inner) { return follower::search_on(inner); })) {
     give_up(turn);
   }
+  give_up_recall(turn);
 }
 
 }  // namespace cxxrun::launcher::agent

@@ -207,13 +207,14 @@ void on(Turn& turn, LinkDown const& event) {
     if (auto const it = state.follower.links.find(event.link); it != state.follower.links.end()) {
       it->second.ended = true;
     }
-    lose_coordinator(turn, event.how, event.fin);
+    lose_coordinator(turn, event.how, event.ended);
   }
 }
 
 void on(Turn& turn, LinkUp const& event) {
   turn.state.joined = turn.state.joined || event.link == turn.state.follower.main;
   turn.delegate([&](auto& inner) { follower::link_up(inner, event.link, event.coordinator, event.relayed); });
+  turn.state.connected = turn.state.connected || event.link == turn.state.follower.main;
 }
 
 void on(Turn& turn, LinkFailed const& event) {
@@ -226,6 +227,7 @@ void on(Turn& turn, LinkFailed const& event) {
     return;
   }
   turn.delegate([&](auto& inner) { follower::link_failed(inner, event.link, event.refused); });
+  give_up_recall(turn);
 }
 
 void on(Turn& turn, BeatAnswered const& event) {

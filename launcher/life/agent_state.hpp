@@ -14,6 +14,7 @@
 #include "rendezvous/membership/campaign.hpp"
 #include "rendezvous/membership/leavers.hpp"
 #include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/ended.hpp"
 #include "src/core/time.hpp"
 #include "src/core/turn.hpp"
 
@@ -98,7 +99,7 @@ struct LinkUp {
 struct LinkDown {
   LinkId link = kFirstLink;
   std::string how;
-  bool fin = false;  ///< in order: the other process closed it or is dead
+  rendezvous::Ended ended = rendezvous::Ended::broken;
 };
 /// There was nobody to connect to, or nobody who coordinates. Of a link that was dialled to follow, or of Rejoin.
 struct LinkFailed {

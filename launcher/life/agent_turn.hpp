@@ -91,7 +91,9 @@ void clear_death_notice(Turn& turn);
 // ---- agent_following.cpp: whom this agent follows ----------------------------------------------------------------
 
 /// The coordinator is gone: looks for the next one, or ends as the job does.
-void lose_coordinator(Turn& turn, std::string const& how, bool fin = false);
+void lose_coordinator(Turn& turn, std::string const& how, rendezvous::Ended ended = rendezvous::Ended::silent);
+/// Ends as the job does, when the coordinator that was called again does not come back.
+void give_up_recall(Turn& turn);
 /// Whether this agent was added to the job, and has taken no part in it: nobody misses it, and it may begin anew.
 [[nodiscard]] bool may_look_again(Turn const& turn);
 /// It does, as at the start.

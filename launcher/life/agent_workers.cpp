@@ -25,7 +25,7 @@ std::uint64_t number_of(State const& state) {
 
 void leave(Turn& turn, int code, std::string line) {
   clear_death_notice(turn);
-  if (turn.state.follower.search) {
+  if (turn.state.follower.search || turn.state.follower.recall) {
     turn.delegate([](auto& inner) { follower::abandon(inner, "this agent ends"); });
   }
   turn.state.exit_code = code;

@@ -52,7 +52,13 @@ void link_up(Turn& turn, LinkId id, std::string const& coordinator, bool relayed
   if (link == nullptr || link->up) {
     return;
   }
-  if (id != turn.state.main && !turn.state.search) {  // a suspect, and alive
+  bool const called_back = turn.state.recall && turn.state.recall->link == id;
+  if (called_back && !turn.state.decided.rank) {  // no member of anything: it is one of those that wait
+    turn.act(TellLink{id, follower_info(turn)});
+    turn.state.recall.reset();
+    turn.state.main = id;
+  }
+  if (id != turn.state.main && !turn.state.search && !called_back) {  // a suspect, and alive
     turn.state.suspects.erase(link->to.rank);
     turn.state.links.erase(id);
     turn.act(HangUp{id});

@@ -14,6 +14,7 @@
 
 #include "rendezvous/membership/campaign.hpp"
 #include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/ended.hpp"
 #include "rendezvous/voting/acceptor.hpp"
 #include "rendezvous/voting/lease.hpp"
 #include "src/core/time.hpp"
@@ -25,7 +26,8 @@ namespace cxxrun::rendezvous::follower {
 using LinkId = std::uint64_t;
 inline constexpr LinkId kFirstLink = 1;
 
-/// Call this agent to follow it: LinkUp or LinkFailed comes. A new link id each time.
+/// Call this agent to follow it: LinkUp or LinkFailed comes. A new link id each time. Port 0: whoever was joined last,
+/// at every door where it was looked for.
 struct Dial {
   LinkId link = kFirstLink;
   Successor to;
@@ -110,8 +112,17 @@ struct Search {
   bool campaigning = false;
 };
 
-/// A coordinator of this generation whose own connection ended in order. It is dead once its standby port refuses a
-/// call.
+/// Nobody else may lead: the coordinator that was lost is called again, in case only the connection was.
+struct Recall {
+  std::string how;    ///< it was lost
+  LinkId link = 0;    ///< of the call that is under way; 0: none is
+  TimePoint again;    ///< the next one
+  TimePoint until;    ///< it is not back by then: lost for good
+  bool over = false;  ///< nobody listens at any of its doors
+};
+
+/// A coordinator of this generation whose own connection ended in order, without a goodbye. It is dead once its standby
+/// port refuses a call.
 struct Suspect {
   Successor at;
   TimePoint again;  ///< it is called again then, when a search is over before that is known
@@ -135,6 +146,7 @@ struct State {
   std::optional<TimePoint> last_contact;  ///< newest contact with the coordinator of `decided`; nothing: unsure
   std::optional<TimePoint> next_beat;
   std::optional<Search> search;
+  std::optional<Recall> recall;
   std::map<std::uint32_t, Suspect> suspects;  ///< seats of `decided` that may be dead
   std::map<std::uint32_t, TimePoint> dead;    ///< those that are proven dead, and since when
 };
@@ -198,10 +210,20 @@ void tell_again(Turn& turn);
 // ---- searching --------------------------------------------------------------------------------------------------
 
 [[nodiscard]] bool can_search(State const& state);
-void search(Turn& turn, std::string how, bool fin = false);
+void search(Turn& turn, std::string how, Ended ended = Ended::silent);
 /// A later generation became known during the search: goes on among its members, or follows who leads it (0: not
 /// known).
 void search_in(Turn& turn, LinkId leader);
+/// For how long a coordinator is called again where nobody else may lead.
+[[nodiscard]] Millis recall_time(Policy const& policy);
+/// Where nobody else may lead: ends every link, and calls the coordinator again.
+void recall(Turn& turn, std::string how);
+/// It does not come back.
+[[nodiscard]] bool is_lost_for_good(State const& state, TimePoint now);
+/// The call of this link has come to nothing. False: it was no such call.
+bool recall_failed(Turn& turn, LinkId id, bool refused);
+/// When its time has come.
+void call_again(Turn& turn);
 /// The coordinator inside this agent has given its campaign up.
 void stepped_down(Turn& turn);
 /// Ends the search and every link: this agent leaves or begins anew.

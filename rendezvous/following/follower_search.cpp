@@ -88,9 +88,9 @@ void dial(Turn& turn, Successor const& successor) {
   turn.act(Dial{state.last_link, successor});
 }
 
-/// An orderly end and a refused port prove that the coordinator's agent and its parent are dead: the port is theirs
-/// until all that they started is gone. Not where it is a loopback address told for another host, nor with a fence, to
-/// which a coordinator that has stepped down is a rival.
+/// An orderly end without a goodbye and a refused port prove that the coordinator's agent and its parent are dead: the
+/// port is theirs until all that they started is gone. Not where it is a loopback address told for another host, nor
+/// with a fence, to which a coordinator that has stepped down is a rival.
 void suspect(Turn& turn, std::string const& lost) {
   State& state = turn.state;
   auto const* const own = own_successor(state);
@@ -188,7 +188,7 @@ void take_turns(Turn& turn) {
 }
 
 /// Whoever did not listen, or hung up, may yet come to lead, or have led all the time beyond a cut.
-void call_again(Turn& turn, Successor const& successor, Millis after) {
+void call_later(Turn& turn, Successor const& successor, Millis after) {
   turn.state.search->called.erase(where(successor));
   turn.state.search->again[where(successor)] = turn.now + after;
 }
@@ -248,7 +248,7 @@ std::string where_leader(State const& state) {
 
 }  // namespace
 
-void search(Turn& turn, std::string how, bool fin) {
+void search(Turn& turn, std::string how, Ended ended) {
   State& state = turn.state;
   // Members notice a silence up to one beat apart: nobody's turn comes before the one in front of it can have noticed.
   bool const silent = is_silent(state, turn.now, turn.policy);
@@ -259,7 +259,7 @@ void search(Turn& turn, std::string how, bool fin) {
   // another.
   Link const* const main = find(state, state.main);
   search.campaigning = main != nullptr && main->own;
-  if (fin && (main == nullptr || !main->relayed)) {
+  if (ended == Ended::in_order && (main == nullptr || !main->relayed)) {
     suspect(turn, search.lost);
   }
   hang_up_all(turn);
@@ -296,6 +296,9 @@ void search_in(Turn& turn, LinkId leader) {
 
 void link_down(Turn& turn, LinkId id) {
   State& state = turn.state;
+  if (recall_failed(turn, id, false)) {
+    return;
+  }
   auto const gone = state.links.extract(id);
   if (gone.empty()) {
     return;
@@ -307,7 +310,7 @@ void link_down(Turn& turn, LinkId id) {
   }
   if (!link.own) {
     state.search->dead.insert(where(link.to));
-    call_again(turn, link.to, pause_after_refusal(turn.policy));
+    call_later(turn, link.to, pause_after_refusal(turn.policy));
   } else if (state.search->campaigning) {  // it led to our last campaign, this is the next one
     dial(turn, link.to);
   }
@@ -320,6 +323,9 @@ void link_down(Turn& turn, LinkId id) {
 
 void link_failed(Turn& turn, LinkId id, bool refused) {
   State& state = turn.state;
+  if (recall_failed(turn, id, refused)) {
+    return;
+  }
   if (Link const* const link = find(state, id); link != nullptr && link->up) {
     link_down(turn, id);
     return;
@@ -337,7 +343,7 @@ void link_failed(Turn& turn, LinkId id, bool refused) {
     if (refused) {
       state.search->dead.insert(where(link.to));
     }
-    call_again(turn, link.to, refused ? pause_after_refusal(turn.policy) : turn.policy.spacing);
+    call_later(turn, link.to, refused ? pause_after_refusal(turn.policy) : turn.policy.spacing);
   }
   take_turns(turn);
 }
@@ -353,6 +359,7 @@ void abandon(Turn& turn, std::string const& why) {
     turn.act(Withdraw{why});
   }
   turn.state.search.reset();
+  turn.state.recall.reset();
   turn.state.suspects.clear();
   hang_up_all(turn);
 }
@@ -361,6 +368,7 @@ bool search_on(Turn& turn) {
   State& state = turn.state;
   if (!state.search) {
     call_suspects(turn);
+    call_again(turn);
     return true;
   }
   Search& search = *state.search;
@@ -389,6 +397,9 @@ bool search_on(Turn& turn) {
 std::optional<TimePoint> search_due(State const& state) {
   if (!state.search) {
     std::optional<TimePoint> next;
+    if (state.recall) {
+      next = state.recall->link == 0 ? std::min(state.recall->again, state.recall->until) : state.recall->until;
+    }
     for (auto const& [rank, suspect] : state.suspects) {
       if (asks_after_suspects(state) && !is_called(state, suspect.at)) {
         next = earliest({next, suspect.again});

@@ -45,7 +45,7 @@ Next lose_seat(Turn& turn, Seat& seat, Lost const& event) {
   if (!was_done) {
     seat.now = Seat::Now::lost;
     if (seat.leaving == 0) {
-      count_loss(state, seat.node, event.fin && turn.policy.oom_kills_step);
+      count_loss(state, seat.node, event.ended == Ended::in_order && turn.policy.oom_kills_step);
     }
   }
   switch (state.phase) {
@@ -65,6 +65,19 @@ Next lose_seat(Turn& turn, Seat& seat, Lost const& event) {
     case Phase::finished: break;
   }
   return stay;
+}
+
+/// Its connection has ended, and that alone is no end of the agent: it may join again at once. So may one that was
+/// silent on a connection that somebody may have passed on.
+bool may_live(State const& state, NodeInfo const& node, Seat const* seat, Ended ended) {
+  if (ended == Ended::silent && !node.relayed) {
+    return false;
+  }
+  if (seat == nullptr) {
+    return true;
+  }
+  auto const rank = static_cast<std::uint32_t>(seat - state.group.seats.data());
+  return seat->leaving == 0 && !state.election.dead.contains(Held{state.number, rank});
 }
 
 /// Why nobody may be called lost who is not heard here any more: the others may go on without this coordinator; "": one
@@ -163,7 +176,8 @@ Next lose(Turn& turn, Lost const& event) {
   Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, event.agent);
   bool const stopped = state.phase == Phase::stopping && seat != nullptr && seat->now == Seat::Now::stopped;
   bool const done = stopped || (seat != nullptr && seat->now == Seat::Now::succeeded);
-  if (done && !event.fin && rivalled(state, turn.policy)) {  // else nobody follows, and so nobody calls
+  bool const calls = event.ended != Ended::goodbye && rivalled(state, turn.policy);  // else nobody follows
+  if (done && calls) {
     state.group.unaware.insert(node_key(node));
     state.timers.answer = state.phase == Phase::finished ? sees_off_until(turn) : state.timers.answer;
   }
@@ -176,6 +190,9 @@ Next lose(Turn& turn, Lost const& event) {
     return next::Deposed{std::move(why)};
   }
   turn.tell(story::NodeLost{node.host, event.how});
+  if (may_live(state, node, seat, event.ended)) {
+    state.roster.cut[node_key(node)] = node.host;
+  }
   if (seat != nullptr) {
     return stopped ? Next{stay} : lose_seat(turn, *seat, event);
   }

@@ -73,6 +73,7 @@ void enter(State& state, AgentId agent, NodeInfo const& node) {
   state.election.turned_away.erase(node_key(node));
   state.roster.gone.erase(node_key(node));
   state.roster.gone.erase(node.host);
+  state.roster.cut.erase(node_key(node));
   if (node.node_index) {
     if (state.roster.came.insert(*node.node_index).second && state.roster.vanished > 0) {
       --state.roster.vanished;

@@ -225,6 +225,9 @@ std::optional<AgentId> hear_death_notice(Turn& turn, Gone const& gone) {
   State& state = turn.state;
   Held const held{gone.number, gone.group_rank};
   note_dead(state, held, turn.now);
+  if (held.first == state.number && held.second < state.group.seats.size()) {
+    state.roster.cut.erase(node_key(state.group.seats[held.second].node));
+  }
   if (!workers_may_run(state.phase) || held.first != state.number || held.second >= state.group.seats.size()) {
     return std::nullopt;
   }

@@ -8,6 +8,7 @@
 #include "rendezvous/membership/campaign.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/agent_id.hpp"
+#include "rendezvous/values/ended.hpp"
 #include "rendezvous/values/verdict.hpp"
 
 namespace cxxrun::rendezvous {
@@ -39,7 +40,7 @@ struct Joined {
 struct Lost {
   AgentId agent;
   std::string how;
-  bool fin = false;  ///< in order: the other process closed it or is dead
+  Ended ended = Ended::broken;
 };
 struct StoreOpened {
   std::uint64_t number;

@@ -105,16 +105,28 @@ bool others_go_on(Turn const& turn) {
   return !turn.state.election.turned_away.empty() && may_be_cut_off(turn);
 }
 
+std::string hosts_of(std::map<std::string, std::string> const& nodes) {
+  std::vector<std::string> hosts;
+  for (auto const& [key, host] : nodes) {
+    hosts.push_back(host);
+  }
+  return join(hosts, ", ");
+}
+
 /// Too few are left for the job to go on here. Before that is the verdict, members that go on elsewhere get the time to
-/// say so: one that calls makes this coordinator step down.
-bool waits_for_rival(Turn& turn) {
+/// say so: one that calls makes this coordinator step down. And whose connection alone has ended may come back.
+bool waits_for_others(Turn& turn) {
   State& state = turn.state;
-  if (!may_be_cut_off(turn)) {
+  Millis const patience = turn.policy.heartbeat_timeout * 2 / 5;
+  bool const cut_off = may_be_cut_off(turn);
+  if (patience == Millis{0} || (!cut_off && state.roster.cut.empty())) {
     return false;
   }
   if (!state.timers.rival) {
-    state.timers.rival = turn.now + turn.policy.heartbeat_timeout * 2 / 5;
-    turn.say(Level::info, "too few nodes are left: waiting whether the others go on without this one");
+    state.timers.rival = turn.now + patience;
+    turn.say(Level::info, "too few nodes are left: waiting whether " +
+                              (cut_off ? "the others go on without this one"
+                                       : hosts_of(state.roster.cut) + " can be reached after all"));
   }
   return turn.now < *state.timers.rival;
 }
@@ -221,7 +233,7 @@ Next consider_forming(Turn& turn) {
     if (others_go_on(turn)) {
       return next::Deposed{"members that have lost this coordinator are enough to go on without it"};
     }
-    return waits_for_rival(turn) ? Next{stay} : give_up(turn, of_nodes(here, min) + hopeless);
+    return waits_for_others(turn) ? Next{stay} : give_up(turn, of_nodes(here, min) + hopeless);
   }
   state.timers.rival.reset();
   if (here >= target_size(turn) && !waits_for_better(turn) && !waits_for_own(turn)) {
@@ -266,7 +278,8 @@ Next forming_tick(Turn& turn) {
 
 Next abandoned(Turn& turn) {
   State const& state = turn.state;
-  if (!turn.policy.ends_when_empty || !state.roster.present.empty() || state.phase == Phase::finished) {
+  bool const waits = state.phase == Phase::forming && state.timers.rival && turn.now < *state.timers.rival;
+  if (!turn.policy.ends_when_empty || !state.roster.present.empty() || state.phase == Phase::finished || waits) {
     return stay;
   }
   if (state.group.stop.kind == StopKind::user) {

@@ -61,9 +61,9 @@ void on(Turn& turn, Lost const& event) {
   take_away(turn, event.agent, [&] { return lose(turn, event); });
 }
 
-void hang_up_on(Turn& turn, AgentId agent, std::string const& how) {
+void hang_up_on(Turn& turn, AgentId agent, std::string const& how, Ended ended = Ended::broken) {
   turn.act(HangUp{agent});
-  on(turn, Lost{agent, how});
+  on(turn, Lost{agent, how, ended});
 }
 
 /// Whether it waits as a spare now is for the caller to say.
@@ -298,7 +298,7 @@ void on(Turn& turn, Tick const&) {
       // It may hear us although we do not hear it. An end without a word would be taken for our death (pair rule).
       turn.act(Tell{agent, Dropped{turn.state.number, how}});
     }
-    hang_up_on(turn, agent, how);
+    hang_up_on(turn, agent, how, Ended::silent);
   }
   go_on(turn, authority_tick(turn));
   hanging_tick(turn);

@@ -53,7 +53,8 @@ struct Roster {
   std::set<std::uint32_t> came;                 ///< indices of nodes that have ever joined
   std::map<std::string, std::uint32_t> losses;  ///< per node key: how often lost
   std::map<std::string, std::string> gone;      ///< node key → host of nodes lost and not back
-  std::set<std::string> perhaps_oom;            ///< of these, whose step the kernel may have killed for memory
+  std::map<std::string, std::string> cut;       ///< node key → host: the connection has ended, the node may live
+  std::set<std::string> perhaps_oom;            ///< of `gone`, whose step the kernel may have killed for memory
   std::set<std::uint32_t> dead;                 ///< indices of nodes of the step known dead and not back
   std::uint32_t vanished = 0;                   ///< nodes lost to an earlier coordinator: which ones is not known
   std::map<std::string, std::string> unfit;     ///< node key → "host: why" of nodes that were excluded
@@ -126,7 +127,7 @@ struct Timers {
   std::optional<TimePoint> join;       ///< forming: too few nodes at
   std::optional<TimePoint> window;     ///< forming: go with who is there at
   std::optional<TimePoint> late;       ///< stopping, taking over: members that are late have their seats until
-  std::optional<TimePoint> rival;      ///< forming: nobody of those that were lost has called by
+  std::optional<TimePoint> rival;      ///< forming: nobody of those that were lost has called, or come back, by
   std::optional<TimePoint> answer;     ///< electing to stopping, finished: give up waiting at
   std::optional<TimePoint> restart;    ///< after a failure: workers do not start before
   std::optional<TimePoint> scale_out;  ///< running: a join waits for the spacing to pass

@@ -10,6 +10,7 @@ NodeInfo seen(NodeInfo node, MemberEnds const& ends) {
   node.coordinates = node.incarnation == ends.own;
   node.reached_at = ends.to;
   node.calls_from = ends.from;
+  node.relayed = ends.relayed;
   return node;
 }
 

@@ -13,9 +13,10 @@ namespace cxxrun::rendezvous {
 
 /// What the coordinator's end of an agent's connection shows.
 struct MemberEnds {
-  std::string own;   ///< incarnation of the agent that this coordinator runs in
-  std::string from;  ///< address of the agent's end
-  std::string to;    ///< address of this end: the one that the agent has called
+  std::string own;       ///< incarnation of the agent that this coordinator runs in
+  std::string from;      ///< address of the agent's end
+  std::string to;        ///< address of this end: the one that the agent has called
+  bool relayed = false;  ///< it is not proven to be the agent's own
 };
 
 /// Join or FollowerInfo, with which a connection begins. Nothing: no other message may be the first.

@@ -87,7 +87,7 @@ void BeatLine::greet(std::shared_ptr<Line> const& line) {
       self->received(known, payload);
     }
   };
-  on.closed = [weak = weak_from_this(), weak_line = std::weak_ptr(line)](std::string const&, bool) {
+  on.closed = [weak = weak_from_this(), weak_line = std::weak_ptr(line)](std::string const&, Ended) {
     auto const self = weak.lock();
     if (auto const known = weak_line.lock(); known && self) {
       self->drop(known);

@@ -102,7 +102,8 @@ void Channel::read_some(boost::system::error_code error) {
   } else if (error) {
     boost::system::error_code const& first = broken_ ? broken_ : error;
     bool const fin = is_fin(first);
-    fail(describe(first) + (fin && reader_.midway() ? " in the middle of a frame" : ""), fin);
+    fail(describe(first) + (fin && reader_.midway() ? " in the middle of a frame" : ""),
+         fin ? Ended::in_order : Ended::broken);
   } else {
     reader_.feed(std::string_view(chunk.data(), bytes));
     take_frames();
@@ -189,6 +190,11 @@ void Channel::seal_with(Key const& key) {
 }
 
 void Channel::pass_on(std::string payload) {
+  if (payload.empty()) {
+    bidden_ = true;
+    return;
+  }
+  spoken_to_ = true;
   auto const handler = handlers_.frame;  // a copy: the handler may replace or close us
   handler(std::move(payload));
 }
@@ -271,19 +277,34 @@ void Channel::write() {
                            });
 }
 
-void Channel::fail(std::string how, bool fin) {
+void Channel::fail(std::string how, Ended ended) {
   if (!open_) {
     return;
   }
   bool const silent = closing_;
   auto const closed = handlers_.closed;
-  close();
+  end();
   if (!silent && closed) {
-    closed(std::move(how), fin);
+    bidden_ ? closed("it hung up", Ended::goodbye) : closed(std::move(how), ended);
+  }
+}
+
+/// An empty payload: no message is. So that an end that was wanted can be told from a cut, and from a death. Strangers
+/// are not told anything.
+void Channel::say_goodbye() {
+  if (open_ && !closing_ && (guard_ ? guard_->proven() : spoken_to_)) {
+    send_frame(guard_ ? guard_->say("") : "");
   }
 }
 
 void Channel::close() {
+  if (queue_.empty()) {
+    say_goodbye();
+  }
+  end();
+}
+
+void Channel::end() {
   if (!open_) {
     return;
   }
@@ -296,6 +317,7 @@ void Channel::close() {
 }
 
 void Channel::close_after_flush() {
+  say_goodbye();
   closing_ = true;
   if (queue_.empty()) {
     close();

@@ -15,6 +15,7 @@
 
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/trust/both_ends.hpp"
+#include "rendezvous/values/ended.hpp"
 #include "src/wire/frame.hpp"
 
 namespace cxxrun::rendezvous {
@@ -26,9 +27,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   using Socket = boost::asio::ip::tcp::socket;
   struct Handlers {
     std::function<void(std::string payload)> frame;
-    /// Once, unless `close` was called. `how`: "end of file", "connection reset", "protocol error: …".
-    /// `fin`: in order; the other process has closed it or is dead. A reset proves neither: firewalls make them too.
-    std::function<void(std::string how, bool fin)> closed;
+    /// Once, unless `close` was called. `how`: "it hung up", "end of file", "connection reset", "protocol error: …".
+    std::function<void(std::string how, Ended ended)> closed;
   };
 
   enum class End { caller, called };
@@ -43,9 +43,9 @@ class Channel : public std::enable_shared_from_this<Channel> {
   /// Queues one frame; held back until the other end is asked for its proof. A peer that does not read loses the
   /// connection at 8 MiB of queue.
   void send(std::string const& payload);
-  /// Closes at once; no callback follows.
+  /// Closes at once, with a goodbye if nothing is queued; no callback follows.
   void close();
-  /// Closes when everything queued is written; no callback follows.
+  /// Says goodbye, and closes when everything queued is written; no callback follows.
   void close_after_flush();
   /// Address of this end of the connection as text, IPv4-mapped addresses as IPv4.
   [[nodiscard]] std::string local_address() const;
@@ -70,7 +70,9 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void pass_on(std::string payload);
   void send_frame(std::string const& frame);
   [[nodiscard]] bool broken_by(boost::system::error_code const& error);
-  void fail(std::string how, bool fin = false);
+  void fail(std::string how, Ended ended = Ended::broken);
+  void say_goodbye();
+  void end();
 
   Socket socket_;
   Handlers handlers_;
@@ -85,6 +87,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   bool writing_ = false;
   bool closing_ = false;
   bool open_ = true;
+  bool spoken_to_ = false;  ///< a message has come
+  bool bidden_ = false;     ///< the other end has said goodbye
   End side_ = End::called;
   /// What a write has ended with. The kernel says once that a connection was reset, and lets reads find an orderly end
   /// then; after a FIN it says EPIPE.

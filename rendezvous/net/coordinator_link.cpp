@@ -218,8 +218,8 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     on.frame = at(door, [door](Impl& self, Attempt& from, std::string const& payload) {
       self.joined ? self.received(payload) : self.reply(door, from, payload);
     });
-    on.closed = at(door, [door](Impl& self, Attempt& from, std::string how, bool fin) {
-      self.joined ? self.closed(std::move(how), fin) : self.turned_away(door, from, how, fin);
+    on.closed = at(door, [door](Impl& self, Attempt& from, std::string how, Ended ended) {
+      self.joined ? self.closed(std::move(how), ended) : self.turned_away(door, from, how, ended);
     });
     attempt.channel->start(std::move(on), Channel::End::caller, plan.keys);
     auto words = hello(Hello::Purpose::agent);
@@ -253,7 +253,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     }
     if (!message) {
       log(Level::error, "message from the coordinator not understood: " + message.error().message());
-      closed("protocol error", false);
+      closed("protocol error", Ended::broken);
       return;
     }
     handlers.message(*std::move(message));
@@ -298,8 +298,8 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     handlers.joined(answer);
   }
 
-  void turned_away(Door door, Attempt const& from, std::string const& how, bool fin) {
-    bool const silent = fin || how == "connection reset";
+  void turned_away(Door door, Attempt const& from, std::string const& how, Ended ended) {
+    bool const silent = ended != Ended::broken || how == "connection reset";
     if (is_of_another_run(how)) {
       other_job = how;
     } else if (!silent && told.insert(how).second) {
@@ -309,9 +309,9 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     no_entry(door, NoEntry::wrong, silent ? "it closed the connection before greeting: no cxxrun coordinator" : how);
   }
 
-  void closed(std::string how, bool fin) {
+  void closed(std::string how, Ended ended) {
     stop();
-    handlers.closed(std::move(how), fin);
+    handlers.closed(std::move(how), ended);
   }
 
   // ---- beats -------------------------------------------------------------------------------------------------

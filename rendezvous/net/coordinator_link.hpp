@@ -12,6 +12,7 @@
 
 #include "rendezvous/net/call_plan.hpp"
 #include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/ended.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -25,8 +26,8 @@ struct LinkHandlers {
   std::function<void(Error, bool refused)> failed;
   std::function<void(ToAgent)> message;
   std::function<void(BeatAck)> beat;
-  /// The connection ended; nothing follows. `fin`: in order, the other process closed it or is dead.
-  std::function<void(std::string how, bool fin)> closed;
+  /// The connection ended; nothing follows.
+  std::function<void(std::string how, Ended ended)> closed;
 };
 
 class CoordinatorLink {

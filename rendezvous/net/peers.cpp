@@ -51,7 +51,7 @@ void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& stra
   peer->deadline.after(kHelloDeadline, [this, late = peer.get(), id] {  // once it is known it has none
     late->channel->close();
     lost(id, late->at == Peer::At::hello ? "no hello within 10 s" : "it said hello and did not join within 10 s",
-         false);
+         Ended::broken);
   });
   Channel::Handlers on;
   on.frame = [weak = weak_from_this(), id](std::string const& payload) {
@@ -67,9 +67,9 @@ void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& stra
       self->handlers_.frame(id, *caller, payload);
     }
   };
-  on.closed = [weak = weak_from_this(), id](std::string how, bool fin) {
+  on.closed = [weak = weak_from_this(), id](std::string how, Ended ended) {
     if (auto const self = weak.lock()) {
-      self->lost(id, std::move(how), fin);
+      self->lost(id, std::move(how), ended);
     }
   };
   peer->channel->limit(kLongestGreeting);
@@ -144,11 +144,11 @@ void Peers::forget_run(RunKey run) {
   }
 }
 
-void Peers::lost(AgentId id, std::string how, bool fin) {
+void Peers::lost(AgentId id, std::string how, Ended ended) {
   if (auto const it = peers_.find(id); it != peers_.end()) {
     auto const peer = it->second;
     erase(it);
-    handlers_.lost(id, *peer, std::move(how), fin);
+    handlers_.lost(id, *peer, std::move(how), ended);
   }
 }
 

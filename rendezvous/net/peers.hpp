@@ -29,6 +29,7 @@ struct Peer {
   std::shared_ptr<Strangers> among;              ///< those of its listener, until it is known
   os::Timer deadline;                            ///< for hello and join
   Hello hello;
+  bool relayed = false;       ///< not proven to be its own
   std::string host;           ///< once a member, for people
   RunKey run = 0;             ///< once a member
   AgentId other = 0;          ///< of a member its connection for beats, of that one its member; 0: none yet
@@ -40,7 +41,7 @@ class Peers : public std::enable_shared_from_this<Peers> {
  public:
   struct Handlers {
     std::function<void(AgentId, Peer&, std::string const& payload)> frame;
-    std::function<void(AgentId, Peer const&, std::string how, bool fin)> lost;  ///< it is no longer among them
+    std::function<void(AgentId, Peer const&, std::string how, Ended ended)> lost;  ///< it is no longer among them
   };
 
   /// `keys`: how callers prove themselves; none: whoever calls is let in.
@@ -68,7 +69,7 @@ class Peers : public std::enable_shared_from_this<Peers> {
  private:
   using Entry = std::map<AgentId, std::shared_ptr<Peer>>::iterator;
   void greet(Channel::Socket socket, std::shared_ptr<Strangers> const& strangers);
-  void lost(AgentId id, std::string how, bool fin);
+  void lost(AgentId id, std::string how, Ended ended);
   void erase(Entry it);
 
   boost::asio::io_context& io_;

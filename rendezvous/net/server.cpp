@@ -22,9 +22,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     table.only_id = config.only_id;
     peers = std::make_shared<Peers>(
         io, config.keys,
-        Peers::Handlers{
-            [this](AgentId id, Peer& peer, std::string const& payload) { received(id, peer, payload); },
-            [this](AgentId id, Peer const& peer, std::string how, bool fin) { lost(id, peer, std::move(how), fin); }});
+        Peers::Handlers{[this](AgentId id, Peer& peer, std::string const& payload) { received(id, peer, payload); },
+                        [this](AgentId id, Peer const& peer, std::string how, Ended ended) {
+                          lost(id, peer, std::move(how), ended);
+                        }});
   }
 
   boost::asio::io_context& io;
@@ -158,15 +159,15 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  void lost(AgentId id, Peer const& peer, std::string how, bool fin) {
-    bool const silent = fin ? how == "end of file" : how == "connection reset";
+  void lost(AgentId id, Peer const& peer, std::string how, Ended ended) {
+    bool const silent = ended == Ended::goodbye || how == "end of file" || how == "connection reset";
     if (peer.run == 0 && peer.other == 0 && !silent) {  // whoever only looks whether we listen is worth no line
       complain(how.starts_with("protocol error") ? "frame" : "end", "a stranger from " + peer.from + ": " + how);
     }
-    if (peer.at == Peer::At::beat && fin) {
+    if (peer.at == Peer::At::beat && ended != Ended::broken) {
       feed(peers->run_of(peer.other), BeatsEnded{peer.other});
     }
-    feed(peer.run, Lost{id, std::move(how), fin});
+    feed(peer.run, Lost{id, std::move(how), ended});
   }
 
   void received(AgentId id, Peer& peer, std::string const& payload) {
@@ -187,7 +188,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   [[nodiscard]] MemberEnds ends_of(Peer const& peer) const {
-    return {config.nonce, peer.channel->remote_address(), peer.channel->local_address()};
+    return {config.nonce, peer.channel->remote_address(), peer.channel->local_address(), peer.relayed};
   }
 
   void beat(AgentId id, Peer& peer, std::string const& payload) {
@@ -224,6 +225,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     bool const is_note = peer.hello.purpose == Hello::Purpose::death_notice;
     BothEnds const seen = is_note ? BothEnds{} : peer.channel->ends();
     Way const way = way_of(peer.hello.ends, seen, peer.hello.local_addr, config.outer);
+    peer.relayed = way != Way::direct;
     HelloReply const reply = answer_to(table, peer.hello, config.nonce, {seen, way, config.keys != nullptr});
     peer.hello.run_id = reply.run_id;
     peer.channel->send(encode(reply));

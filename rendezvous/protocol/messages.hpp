@@ -112,6 +112,7 @@ struct NodeInfo {
   std::string announce;            ///< MASTER_ADDR to announce if this agent hosts; "" = as reached
   std::string reached_at;          ///< address of the coordinator's end of the connection; set by the server
   std::string calls_from;          ///< address of the agent's end; set by the server
+  bool relayed = false;            ///< its connection is not proven to be its own; set by the server
   std::uint16_t standby_port = 0;  ///< where the agent listens in case it has to take over; 0: it cannot
   bool operator==(NodeInfo const&) const = default;
 };

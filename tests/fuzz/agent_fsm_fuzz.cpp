@@ -50,7 +50,7 @@ class Play {
       case 1:
         if (auto const link = one_of(up_)) {
           up_.erase(*link);
-          feed(LinkDown{*link, "end of file", script_.flip()});
+          feed(LinkDown{*link, "end of file", script_.flip() ? rdzv::Ended::in_order : rdzv::Ended::broken});
         }
         break;
       case 2:

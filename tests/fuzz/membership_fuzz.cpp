@@ -47,7 +47,7 @@ class Play {
     switch (script_.below(16)) {
       case 0:
       case 1: feed(Joined{++last_, fuzz::some_node(script_)}); break;
-      case 2: feed(Lost{agent, "end of file", true}); break;
+      case 2: feed(Lost{agent, "end of file", Ended::in_order}); break;
       case 3:
         now_ += Millis(script_.below(200) * 50);
         feed(Tick{});

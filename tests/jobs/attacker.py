@@ -65,7 +65,7 @@ class Caller:
             self.data += more
         size = 4 + struct.unpack(">I", self.data[:4])[0]
         heard, self.data = self.data[4:size], self.data[size:]
-        return heard
+        return heard or None  # an empty one says that the end follows
 
     def hear(self):
         """The next message; None when the other end has closed."""
@@ -213,7 +213,7 @@ class Sealed(Caller):
         if heard is None or not hasattr(self, "heard"):
             return heard
         self.heard += 1
-        return unseal(self.theirs, self.heard - 1, heard)
+        return unseal(self.theirs, self.heard - 1, heard) or None
 
     def greet(self, **changes):
         """Says hello, as an honest end does."""

@@ -88,6 +88,13 @@ class Reset(LossCase):
         self.assert_concludes_nothing("a", "abcd", before)
         self.finish(*"abcd")
 
+    def test_a_job_of_fixed_size_goes_on_though_all_of_its_connections_are_reset(self):
+        self.start_nodes("abc", "3")
+        before, _ = self.formed("abc")
+        reset(self.connections_of("abc"))
+        self.formed("abc", before)
+        self.finish(*"abc")
+
     def test_a_job_goes_on_though_all_of_its_connections_are_reset_twice(self):
         self.start_nodes("abc", "2:3")
         generation, _ = self.formed("abc")

@@ -53,7 +53,8 @@ class Player {
     if (verb == "lost") {
       now_ += std::chrono::seconds(std::stoi(value(words, "after", "0")));  // before the timer rings
       auto const how = value(words, "how", "end of file");
-      return feed(Lost{ids_.at(words[1]), how, how == "end of file"});
+      auto const in_order = has(words, "killed") ? Ended::in_order : Ended::goodbye;  // its kernel closes it then
+      return feed(Lost{ids_.at(words[1]), how, how == "end of file" ? in_order : Ended::broken});
     }
     if (verb == "store") {
       auto const port = static_cast<std::uint16_t>(std::stoi(value(words, "port", "29500")));

@@ -80,7 +80,7 @@ void Hosted::accept(EndPtr end) {
   AgentId const id = ++last_id_;
   peers_[id].end = end;
   end->received = node_.process.wrap<Frame const&>([this, id](Frame const& frame) { received(id, frame); });
-  end->closed = node_.process.wrap<bool>([this, id](bool fin) { closed(id, fin); });
+  end->closed = node_.process.wrap<rdzv::Ended>([this, id](rdzv::Ended ended) { closed(id, ended); });
   node_.process.after(kHelloDeadline, [this, id] {
     auto const it = peers_.find(id);
     bool const stranger = it != peers_.end() && it->second.at != Peer::At::member && it->second.other == 0;
@@ -90,26 +90,26 @@ void Hosted::accept(EndPtr end) {
   });
 }
 
-void Hosted::forget(AgentId id, bool fin) {
+void Hosted::forget(AgentId id, rdzv::Ended ended) {
   auto const it = peers_.find(id);
   if (it == peers_.end()) {
     return;
   }
   Peer const peer = it->second;
   peers_.erase(it);
-  job_.network.hang_up(peer.end, fin);
+  job_.network.hang_up(peer.end, ended);
   if (auto const named = members_.find(peer.hello.nonce); named != members_.end() && named->second == id) {
     members_.erase(named);
   }
   if (auto const other = peers_.find(peer.other); other != peers_.end()) {
     other->second.other = 0;
     if (peer.at == Peer::At::member) {
-      forget(peer.other, fin);
+      forget(peer.other, ended);
     }
   }
 }
 
-void Hosted::closed(AgentId id, bool fin) {
+void Hosted::closed(AgentId id, rdzv::Ended ended) {
   auto const it = peers_.find(id);
   if (it == peers_.end()) {
     return;
@@ -117,10 +117,10 @@ void Hosted::closed(AgentId id, bool fin) {
   auto const at = it->second.at;
   auto const other = it->second.other;
   forget(id);
-  if (at == Peer::At::beat && other != 0 && fin) {
+  if (at == Peer::At::beat && other != 0 && ended != rdzv::Ended::broken) {
     feed(rdzv::BeatsEnded{other});
   } else if (at == Peer::At::member) {
-    feed(rdzv::Lost{id, fin ? "end of file" : "connection reset", fin});
+    feed(rdzv::Lost{id, ended == rdzv::Ended::broken ? "connection reset" : "end of file", ended});
   }
 }
 
@@ -206,9 +206,9 @@ void Hosted::beat(AgentId id, Peer& peer, rdzv::Beat const& beat) {
   feed(rdzv::Beaten{peer.other, beat});
 }
 
-void Hosted::hang_up_all(bool fin) {
+void Hosted::hang_up_all(rdzv::Ended ended) {
   while (!peers_.empty()) {
-    forget(peers_.begin()->first, fin);
+    forget(peers_.begin()->first, ended);
   }
   members_.clear();
 }

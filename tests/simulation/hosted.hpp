@@ -43,7 +43,7 @@ class Hosted {
   void accept(EndPtr end);
   void feed(rendezvous::Event event);
   void die() { over_ = true; }
-  void hang_up_all(bool fin = true);
+  void hang_up_all(rendezvous::Ended ended = rendezvous::Ended::goodbye);
   /// It coordinates, or stands for election.
   [[nodiscard]] bool active() const;
   /// Whoever joins is let in, and the process stays.
@@ -75,8 +75,8 @@ class Hosted {
   void first(AgentId id, Peer& peer, rendezvous::ToCoordinator message);
   void said(AgentId id, rendezvous::ToCoordinator message);
   void beat(AgentId id, Peer& peer, rendezvous::Beat const& beat);
-  void closed(AgentId id, bool fin);
-  void forget(AgentId id, bool fin = true);
+  void closed(AgentId id, rendezvous::Ended ended);
+  void forget(AgentId id, rendezvous::Ended ended = rendezvous::Ended::goodbye);
   void begin_run(bool standby);
   void hang_up_members();
   void mutate(rendezvous::Event& event);

@@ -99,7 +99,8 @@ void Network::arrive(EndPtr to) {
   to->incoming.pop_front();
   auto const cut = cut_at(to->peer->host, to->host);
   if (cut == Cut::reject && item.frame) {
-    deliver(to->peer, End::Item{std::nullopt, false});  // the firewall speaks in the receiver's name
+    deliver(to->peer,
+            End::Item{std::nullopt, rendezvous::Ended::broken});  // the firewall speaks in the receiver's name
     return;
   }
   if (cut || !to->held.empty()) {
@@ -112,7 +113,7 @@ void Network::arrive(EndPtr to) {
 void Network::deliver(EndPtr to, End::Item const& item) {
   if (!to->open) {
     if (item.frame && to->peer->open) {  // half open: the kernel of a closed end answers with a reset
-      put(to->peer, End::Item{std::nullopt, false});
+      put(to->peer, End::Item{std::nullopt, rendezvous::Ended::broken});
     }
     return;
   }
@@ -124,7 +125,7 @@ void Network::deliver(EndPtr to, End::Item const& item) {
   }
   to->open = false;
   if (auto const closed = std::exchange(to->closed, nullptr)) {
-    closed(item.fin);
+    closed(item.ended);
   }
 }
 
@@ -144,10 +145,10 @@ void Network::send(EndPtr from, Frame frame) {
   if (counts_bytes) {
     bytes += 4 + text_of(frame).size();
   }
-  put(from->peer, End::Item{std::move(frame), true});
+  put(from->peer, End::Item{std::move(frame)});
 }
 
-void Network::end(EndPtr from, bool fin) {
+void Network::hang_up(EndPtr from, rendezvous::Ended ended) {
   if (!from->open) {
     return;
   }
@@ -155,7 +156,7 @@ void Network::end(EndPtr from, bool fin) {
   from->closed = nullptr;
   from->received = nullptr;
   if (!dead_hosts_.contains(from->host)) {
-    put(from->peer, End::Item{std::nullopt, fin});
+    put(from->peer, End::Item{std::nullopt, ended});
   }
 }
 
@@ -163,7 +164,7 @@ void Network::reset(EndPtr one) {
   for (EndPtr const side : {one, one->peer}) {
     side->incoming.clear();
     side->held.clear();
-    deliver(side, End::Item{std::nullopt, false});
+    deliver(side, End::Item{std::nullopt, rendezvous::Ended::broken});
   }
 }
 

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/ended.hpp"
 #include "tests/simulation/world.hpp"
 
 namespace cxxrun::simulation {
@@ -38,12 +39,12 @@ enum class Cut {
 struct End {
   HostId host = 0;
   std::function<void(Frame const&)> received;
-  std::function<void(bool fin)> closed;
+  std::function<void(rendezvous::Ended)> closed;
   bool open = true;
   // What travels towards this end.
   struct Item {
     std::optional<Frame> frame;  ///< nothing: the end of the stream
-    bool fin = true;
+    rendezvous::Ended ended = rendezvous::Ended::goodbye;
   };
   std::deque<Item> incoming;  ///< in order; the first `due` of them have a delivery scheduled
   std::deque<Item> held;      ///< arrived at a cut
@@ -76,8 +77,8 @@ class Network {
 
   void call(HostId from, Address to, std::function<void(Called)> done);
   void send(EndPtr from, Frame frame);
-  /// After what was sent; in order, unless its owner has left something unread.
-  void hang_up(EndPtr from, bool fin = true) { end(from, fin); }
+  /// After what was sent; without a goodbye when its owner is dead, and by a reset when that has left something unread.
+  void hang_up(EndPtr from, rendezvous::Ended ended = rendezvous::Ended::goodbye);
   /// Both sides hear of a reset.
   void reset(EndPtr one);
 
@@ -92,7 +93,6 @@ class Network {
   [[nodiscard]] std::deque<End>& ends() { return ends_; }
 
  private:
-  void end(EndPtr from, bool fin);
   void put(EndPtr to, End::Item item);
   void arrive(EndPtr to);
   void deliver(EndPtr to, End::Item const& item);

@@ -151,7 +151,7 @@ void Node::perform(agent::Exit const& action) {
 void Node::leave_if_done() {
   if (exit_code && !hosted.leads() && process.alive()) {
     death_notice_ = {};
-    close_everything();
+    close_everything(rendezvous::Ended::goodbye);
     process.die();
     hosted.die();
     job.network.close(standby());
@@ -159,11 +159,11 @@ void Node::leave_if_done() {
   }
 }
 
-void Node::close_everything(bool fin) {
+void Node::close_everything(rendezvous::Ended ended) {
   for (auto& [id, link] : links_) {
-    hang_up(link, fin);
+    hang_up(link, ended);
   }
-  hosted.hang_up_all(fin);
+  hosted.hang_up_all(ended);
 }
 
 // ---- workers --------------------------------------------------------------------------------------------------

@@ -112,13 +112,13 @@ class Node {
   void nobody_home(agent::LinkId link);
   void call(agent::LinkId link, Address at, bool joins, std::function<void(bool refused)> failed);
   void linked(agent::LinkId link, EndPtr end, bool joins, std::function<void(bool)> failed);
-  void hang_up(Link& link, bool fin = true);
+  void hang_up(Link& link, rendezvous::Ended ended = rendezvous::Ended::goodbye);
   void open_line(agent::LinkId link);
   void answered(agent::LinkId link, rendezvous::BeatAck ack);
   [[nodiscard]] rendezvous::Hello hello(rendezvous::Hello::Purpose purpose, rendezvous::Hello::Asks asks) const;
   void listen_on_standby();
   void joined(rendezvous::HelloReply const& reply);
-  void close_everything(bool fin = true);
+  void close_everything(rendezvous::Ended ended);
   void mutate(agent::Event& event);
   void mutate(rendezvous::ToCoordinator& message);
   [[nodiscard]] rendezvous::OwnTime own_time() const;

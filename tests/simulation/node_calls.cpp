@@ -156,7 +156,7 @@ void Node::linked(agent::LinkId id, EndPtr end, bool joins, std::function<void(b
       feed(agent::FromLink{id, *message});
     }
   });
-  end->closed = process.wrap<bool>([this, id, end, give_up](bool fin) {
+  end->closed = process.wrap<rdzv::Ended>([this, id, end, give_up](rdzv::Ended ended) {
     auto const it = links_.find(id);
     if (it == links_.end() || it->second.end != end) {
       return;
@@ -166,17 +166,17 @@ void Node::linked(agent::LinkId id, EndPtr end, bool joins, std::function<void(b
       return;
     }
     hang_up(it->second);
-    feed(agent::LinkDown{id, fin ? "end of file" : "connection reset", fin});
+    feed(agent::LinkDown{id, ended == rdzv::Ended::broken ? "connection reset" : "end of file", ended});
   });
   auto const asks = !joins ? rdzv::Hello::Asks::follow : added ? rdzv::Hello::Asks::enter : rdzv::Hello::Asks::meet;
   job.network.send(end, hello(rdzv::Hello::Purpose::agent, asks));
   process.after(joins ? kReplyDeadline : micros(job.schedule.timeout()) / 2, give_up);
 }
 
-void Node::hang_up(Link& link, bool fin) {
+void Node::hang_up(Link& link, rdzv::Ended ended) {
   for (EndPtr const end : {std::exchange(link.end, nullptr), std::exchange(link.beats.end, nullptr)}) {
     if (end != nullptr) {
-      job.network.hang_up(end, fin);
+      job.network.hang_up(end, ended);
     }
   }
 }
@@ -193,7 +193,7 @@ void Node::perform(agent::TellLink const& action) {
 }
 
 void Node::perform(agent::Dial const& action) {
-  call(action.link, address_of(action.to), false, [this, id = action.link](bool refused) {
+  call(action.link, action.to.port == 0 ? home_ : address_of(action.to), false, [this, id = action.link](bool refused) {
     links_.erase(id);
     feed(agent::LinkFailed{id, refused ? "refused" : "no answer", refused});
   });
@@ -280,7 +280,7 @@ void Node::open_line(agent::LinkId id) {
           answered(id, *ack);
         }
       });
-      result.end->closed = process.wrap<bool>([this, id, end = result.end](bool) {
+      result.end->closed = process.wrap<rdzv::Ended>([this, id, end = result.end](rdzv::Ended) {
         if (auto const known = links_.find(id); known != links_.end() && known->second.beats.end == end) {
           known->second.beats.end = nullptr;
         }
@@ -322,7 +322,7 @@ void Node::agent_dies(bool parent_too) {
   job.world.note([&] { return name() + (parent_too ? ": agent and parent die" : ": the agent dies"); });
   killed = true;
   bool const unread = process.pending() || (job.schedule.seed + index) % 5 == 0;  // its kernel says RST then
-  close_everything(!unread);
+  close_everything(unread ? rdzv::Ended::broken : rdzv::Ended::in_order);
   process.die();
   hosted.die();
   job.network.close({host, kRendezvousPort});
@@ -367,7 +367,8 @@ void Node::parent_dies() {
 void Node::end_sweep() {
   send_death_notice();
   job.world.after(micros(job.schedule.timeout()) / 25, [this] {
-    close_everything((job.schedule.seed + index) % 2 == 0);  // often something is unread by now
+    bool const unread = (job.schedule.seed + index) % 2 == 1;  // often by now
+    close_everything(unread ? rdzv::Ended::broken : rdzv::Ended::in_order);
     job.network.close(standby());
     job.network.close({host, kRendezvousPort});
   });

@@ -26,7 +26,7 @@ void Node::mutate(agent::Event& event) {
       break;
     case Mutation::reset_is_death:
       if (auto* const down = std::get_if<agent::LinkDown>(&event)) {
-        down->fin = true;
+        down->ended = rdzv::Ended::in_order;
       } else if (auto* const failed = std::get_if<agent::LinkFailed>(&event)) {
         failed->refused = true;
       }

@@ -104,7 +104,12 @@ struct Driver {
     return *this;
   }
   Driver& lose() {
-    feed(LinkDown{kFirstLink, "end of file", true});
+    feed(LinkDown{kFirstLink, "end of file", rdzv::Ended::in_order});
+    return *this;
+  }
+  /// Nobody listens any more where the coordinator was.
+  Driver& gone() {
+    feed(LinkFailed{state.follower.recall->link, "refused", true});
     return *this;
   }
   /// The link that was dialled to this successor; 0: none.

@@ -129,7 +129,7 @@ class Caller {
   std::vector<rendezvous::ToAgent> messages;
   std::vector<rendezvous::BeatAck> acks;
   std::optional<std::string> closed;
-  bool fin = false;
+  rendezvous::Ended ended = rendezvous::Ended::silent;
 
  private:
   rendezvous::LinkHandlers handlers() {
@@ -141,9 +141,9 @@ class Caller {
     };
     on.message = [this](rendezvous::ToAgent message) { messages.push_back(std::move(message)); };
     on.beat = [this](rendezvous::BeatAck ack) { acks.push_back(ack); };
-    on.closed = [this](std::string how, bool in_order) {
+    on.closed = [this](std::string how, rendezvous::Ended by) {
       closed = std::move(how);
-      fin = in_order;
+      ended = by;
     };
     return on;
   }

@@ -143,7 +143,9 @@ std::map<std::string, std::function<void(LateJob&)>> plays() {
              job.feed(Said{2, WorkerFailed{1, ended(ExitStatus::not_started(2))}});
              job.answer_at_the_last_moment(ended(ExitStatus::not_started(2)));
            }},
-          {"too few nodes of the loss of a node (noticed at once, or after T)",
+          {"too few nodes of the loss of a node (noticed at once, or after T; a node that is not proven dead has 0.4 T "
+           "to come "
+           "back)",
            [](LateJob& job) {
              job.run();
              job.feed(Lost{2, "reset"});

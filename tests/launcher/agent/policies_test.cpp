@@ -23,7 +23,7 @@ TEST_CASE("F21: the pair rule holds for two nodes to which nobody can come, and 
   CHECK_FALSE(agent_policy({}, two, {}).pair);
 }
 
-TEST_CASE("policies: a store's port is held until the leases of other nodes are over, or their grace", "[unit]") {
+TEST_CASE("policies: a store's port is held until other nodes' leases are over, or their calls and grace", "[unit]") {
   using std::chrono_literals::operator""s;
   JobTopology two;
   two.max_nodes = 2;
@@ -36,12 +36,12 @@ TEST_CASE("policies: a store's port is held until the leases of other nodes are 
   };
   CHECK(hold(two, 5s) == 5s);
   CHECK(hold(two, 60s) == 60s);
-  CHECK(hold(two, 0s) == 8s);
+  CHECK(hold(two, 0s) == 10s);
   JobTopology one;
   one.max_nodes = 1;
   CHECK(hold(one, 5s) == 0s);
   one.source = JobTopology::Source::join;
   CHECK(hold(one, 5s) == 5s);
   policy.tie = rendezvous::Tie::none;
-  CHECK(hold(two, 5s) == 8s);
+  CHECK(hold(two, 5s) == 10s);
 }

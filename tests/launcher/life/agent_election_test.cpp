@@ -40,11 +40,74 @@ TEST_CASE("agent: a job that cannot go on without its first node does not look f
     agent.hear(rdzv::Start{1, agent.own(), 4000ms});
   }
   agent.lose();
-  CHECK(agent.all<Dial>().empty());
+  REQUIRE(agent.all<Dial>().size() == 1);
+  CHECK(agent.all<Dial>()[0].to.port == 0);  // at every door where it was looked for
+  agent.gone();
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
   CHECK(agent.state.life == Life::done);
   CHECK(agent.state.exit_code == kExitCoordinatorLost);
   CHECK(agent.state.last_line.ends_with(how == 0 ? "without its first node, host0" : "without its first node"));
+}
+
+TEST_CASE("agent: a first node whose connection alone has ended is joined again", "[unit]") {
+  Driver agent;
+  auto fixed = generation(1, 2);
+  fixed.survives = false;
+  agent.hear(rdzv::Prepare{fixed, 100});
+  agent.hear(rdzv::Start{1, agent.own(), 4000ms});
+  agent.feed(LinkDown{kFirstLink, "reset"});
+  CHECK_FALSE(agent.kills());  // they have their lease
+  auto const called = agent.all<Dial>().at(0).link;
+  SECTION("it answers, and lets this agent in as somebody new") {
+    agent.feed(LinkUp{called, "c0"});
+    REQUIRE(agent.told<rdzv::FollowerInfo>().size() == 1);
+    agent.hear(rdzv::Prepare{generation(2, 3), 10}, called);
+    CHECK(agent.told<rdzv::Ack>().empty());  // it is no member of that
+    agent.hear(rdzv::Dropped{1, "generation 1 goes on without you"}, called);
+    CHECK(agent.kills());
+    agent.feed(GroupEnded{1, {killed_exit()}, {}});
+    REQUIRE(agent.all<Rejoin>().size() == 1);
+    CHECK(agent.all<Rejoin>()[0].to.address.empty());
+    CHECK(agent.all<Rejoin>()[0].once);
+    CHECK(agent.all<Exit>().empty());
+  }
+  SECTION("it says how the job has ended") {
+    agent.feed(LinkUp{called, "c0"});
+    agent.hear(rdzv::Finished{112, ""}, called);
+    agent.feed(GroupEnded{1, {killed_exit()}, {}});
+    CHECK(agent.all<Exit>() == std::vector<Exit>{{112, ""}});
+  }
+  SECTION("it does not answer, and is called until it is lost for good") {
+    agent.feed(LinkFailed{called, "no answer", false});
+    CHECK(agent.all<Exit>().empty());
+    agent.pass(200ms);
+    auto const again = agent.all<Dial>().at(0).link;
+    CHECK(again != called);
+    agent.feed(LinkUp{again, "c0"});
+    agent.feed(LinkDown{again, "reset"});
+    agent.pass(200ms);
+    CHECK(agent.all<Dial>().size() == 1);
+    agent.pass(1600ms);
+    agent.feed(GroupEnded{1, {killed_exit()}, {}});
+    CHECK(agent.state.exit_code == kExitCoordinatorLost);
+    CHECK(agent.state.life == Life::done);
+  }
+  SECTION("told to end meanwhile, it ends with its signal's code") {
+    agent.feed(EndSignal{SIGTERM});
+    agent.feed(GroupEnded{1, {killed_exit()}, {}});
+    CHECK(agent.all<Exit>() == std::vector<Exit>{{128 + SIGTERM, ""}});
+  }
+}
+
+TEST_CASE("agent: who waits for its first generation goes on waiting over a new connection", "[unit]") {
+  Driver agent;
+  agent.lose();
+  auto const called = agent.all<Dial>().at(0).link;
+  agent.feed(LinkUp{called, "c0"});
+  CHECK(agent.told<rdzv::FollowerInfo>().size() == 1);
+  CHECK(agent.state.connected);
+  agent.hear(rdzv::Prepare{generation(1, 2), 10}, called);
+  CHECK(agent.told<rdzv::Ack>().size() == 1);
 }
 
 TEST_CASE("agent: it calls the successors in turn, the lost coordinator at once, and campaigns when it is its turn",
@@ -206,7 +269,7 @@ TEST_CASE("agent: the candidate's first order makes it the coordinator, and the 
   agent.hear(rdzv::Start{2, agent.own(), 4000ms}, leader);
   CHECK(agent.all<StartWorkers>().size() == 1);
   CHECK(agent.state.follower.acceptor == rdzv::Acceptor{2, {}, std::nullopt});
-  agent.feed(LinkDown{leader, "end of file", true});
+  agent.feed(LinkDown{leader, "end of file", rdzv::Ended::in_order});
   CHECK(agent.state.follower.search);
 }
 
@@ -436,7 +499,7 @@ TEST_CASE("agent: dropped, and then the coordinator is lost, too: it looks for t
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
   LinkId const again = agent.all<Rejoin>().at(0).link;
   agent.feed(LinkUp{again, "c1"});
-  agent.feed(LinkDown{again, "end of file", true});
+  agent.feed(LinkDown{again, "end of file", rdzv::Ended::in_order});
   CHECK(agent.state.life == Life::waiting);
   CHECK(dialled(agent) == std::vector<std::uint32_t>{1, 0});
   agent.up(1);
@@ -498,7 +561,7 @@ TEST_CASE("agent: one that was added ends when its time is over, when it is refu
     fixed.survives = false;
     agent.hear(rdzv::Prepare{fixed, 100});
     agent.hear(rdzv::Start{1, agent.own(), 4000ms});
-    agent.lose();
+    agent.lose().gone();
     agent.feed(GroupEnded{1, {killed_exit()}, {}});
     CHECK(agent.all<Exit>().at(0).code == kExitCoordinatorLost);
   }
@@ -551,22 +614,24 @@ TEST_CASE("agent: told to end while nobody leads, it stops its workers and leave
 }
 
 TEST_CASE("agent: an orderly end and a refused port prove that the coordinator is dead", "[unit]") {
+  constexpr auto kFin = rdzv::Ended::in_order;
   struct Row {
     char const* what;
-    bool fin;
+    rdzv::Ended ended;
     bool relayed;
     std::string address;   // of the other one; "" = its own
     std::string own_host;  // "" = another one than the other's
     bool proves;
     rdzv::Tie tie = rdzv::Tie::rank;
   };
-  auto const row = GENERATE(values<Row>({{"in order", true, false, "", "", true},
-                                         {"a reset", false, false, "", "", false},
-                                         {"the end of whoever passes the connection on", true, true, "", "", false},
-                                         {"an address that leads to ourselves", true, false, "127.0.0.1", "", false},
-                                         {"the same", true, false, "::1", "", false},
-                                         {"of an agent on our own host", true, false, "127.0.0.1", "node0", true},
-                                         {"with a fence", true, false, "", "", false, rdzv::Tie::fence}}));
+  auto const row = GENERATE(values<Row>({{"in order", kFin, false, "", "", true},
+                                         {"with a goodbye", rdzv::Ended::goodbye, false, "", "", false},
+                                         {"a reset", rdzv::Ended::broken, false, "", "", false},
+                                         {"the end of whoever passes the connection on", kFin, true, "", "", false},
+                                         {"an address that leads to ourselves", kFin, false, "127.0.0.1", "", false},
+                                         {"the same", kFin, false, "::1", "", false},
+                                         {"of an agent on our own host", kFin, false, "127.0.0.1", "node0", true},
+                                         {"with a fence", kFin, false, "", "", false, rdzv::Tie::fence}}));
   std::uint32_t const size = GENERATE(2U, 5U);
   INFO(row.what << ", " << size << " nodes");
   Driver agent(1);
@@ -585,7 +650,7 @@ TEST_CASE("agent: an orderly end and a refused port prove that the coordinator i
   };
   agent.hear(rdzv::Prepare{first, 100});
   agent.hear(rdzv::Start{1, agent.own(), 4000ms});
-  agent.feed(LinkDown{kFirstLink, "gone", row.fin});
+  agent.feed(LinkDown{kFirstLink, "gone", row.ended});
   REQUIRE(agent.all<StartCampaign>().size() == 1);
   CHECK(agent.all<StartCampaign>()[0].campaign.pair == (size == 2));
   agent.feed(LinkUp{link_to(1), "its own"});

@@ -24,6 +24,11 @@ struct Driver {
   }
 };
 
+/// Nobody listens any more where the coordinator was that is called again.
+LinkFailed gone(Driver const& driver) {
+  return {driver.state.follower.recall->link, "refused", true};
+}
+
 rdzv::Generation generation(std::uint64_t number) {
   rdzv::Generation g;
   g.number = number;
@@ -209,12 +214,14 @@ TEST_CASE("agent: the end of the job has a grace of its own, a resize does not",
 TEST_CASE("agent: the coordinator's loss stops the workers and has a code of its own", "[unit]") {
   auto driver = driver_at(Life::running);
   driver.feed(LinkDown{kFirstLink, "end of file"});
+  driver.feed(gone(driver));
   auto const actions = driver.feed(GroupEnded{1, {}, {}});
   REQUIRE(actions.size() == 1);
   CHECK(std::get<Exit>(actions[0]).code == kExitCoordinatorLost);
 
   auto idle = driver_at(Life::waiting);
-  CHECK(std::get<Exit>(idle.feed(LinkDown{kFirstLink, "reset"}).at(0)).code == kExitCoordinatorLost);
+  idle.feed(LinkDown{kFirstLink, "reset"});
+  CHECK(std::get<Exit>(idle.feed(gone(idle)).back()).code == kExitCoordinatorLost);
 }
 
 TEST_CASE("agent: told to end between ack and start, it still answers for the generation", "[unit]") {

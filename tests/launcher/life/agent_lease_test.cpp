@@ -253,6 +253,8 @@ TEST_CASE("agent: a coordinator that never answers is judged too, only later", "
   agent.pass(19s);
   CHECK(agent.state.life == Life::waiting);
   agent.pass(1250ms);
+  REQUIRE(agent.state.follower.recall);
+  agent.pass(2s);
   CHECK(agent.state.exit_code == kExitCoordinatorLost);
 }
 

@@ -161,7 +161,7 @@ TEST_CASE("agent: dropped, or left without a coordinator, it ends those that wai
   alone.hear(rdzv::Start{1, alone.own(), 4000ms});
   alone.hear(rdzv::Stop{1, rdzv::StopKind::failure, "why"});
   alone.feed(GroupEnded{1, {}, {}, true});
-  alone.lose();
+  alone.lose().gone();
   CHECK(ordered(alone) == order(5s, false));
   alone.feed(GroupEnded{1, {}, {}});
   REQUIRE(alone.all<Exit>().size() == 1);

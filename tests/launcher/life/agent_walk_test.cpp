@@ -101,7 +101,7 @@ std::vector<Event> events_of_an_election() {
       events.emplace_back(FromLink{link, message});
     }
     events.emplace_back(LinkUp{link, "c" + std::to_string(link)});
-    events.emplace_back(LinkDown{link, "reset", true});
+    events.emplace_back(LinkDown{link, "reset", rdzv::Ended::in_order});
     events.emplace_back(LinkFailed{link, "refused", true});
     events.emplace_back(LinkFailed{link, "no answer", false});
     events.emplace_back(BeatAnswered{link, rdzv::BeatAck{3'600'000'000, 9, 4000ms, 1}});

@@ -111,9 +111,9 @@ Row member_lost() {
        {"closed when the last has gone, and each that was cut off with its work done has called for the verdict",
         [](Phase phase) {
           Job job(phase);
-          job.feed(Lost{2, "end of file", true});
+          job.feed(Lost{2, "end of file", Ended::goodbye});
           CHECK_FALSE(job.did<Close>());
-          job.feed(Lost{1, "end of file", true});
+          job.feed(Lost{1, "end of file", Ended::goodbye});
           CHECK(job.did<Close>());
         }}},
   };

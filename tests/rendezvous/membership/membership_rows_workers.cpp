@@ -277,8 +277,8 @@ Row coordinator_told_to_end() {
 
 /// Everybody goes, the last one in this phase.
 static void abandon(Job& job) {
-  job.feed(Lost{2, "end of file", true});
-  job.feed(Lost{1, "end of file", true});
+  job.feed(Lost{2, "end of file", Ended::goodbye});
+  job.feed(Lost{1, "end of file", Ended::goodbye});
 }
 
 Row abandoned() {
@@ -294,7 +294,7 @@ Row abandoned() {
            {"–",
             [](Phase phase) {
               Job job(phase, false, true);
-              job.feed(Lost{2, "end of file", true});
+              job.feed(Lost{2, "end of file", Ended::goodbye});
               CHECK(job.state.phase == Phase::stopping);  // so nobody is the last one while it runs
             }}},
           {"stopping",

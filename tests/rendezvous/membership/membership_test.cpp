@@ -141,8 +141,12 @@ TEST_CASE("membership: it closes once, whoever leaves or calls after that", "[un
   driver.feed(Said{2, Succeeded{1}});
   REQUIRE(driver.state.phase == Phase::finished);
   std::size_t closed = 0;
-  std::vector<Event> const events{
-      Tick{}, Tick{}, Lost{1, "end of file", true}, Lost{2, "end of file", true}, Joined{3, node("n")}, Tick{}};
+  std::vector<Event> const events{Tick{},
+                                  Tick{},
+                                  Lost{1, "end of file", Ended::goodbye},
+                                  Lost{2, "end of file", Ended::goodbye},
+                                  Joined{3, node("n")},
+                                  Tick{}};
   for (auto const& event : events) {
     auto const actions = driver.feed(event, TimePoint{} + 1s).actions;
     closed += static_cast<std::size_t>(std::count(actions.begin(), actions.end(), Action{Close{}}));

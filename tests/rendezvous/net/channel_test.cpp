@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/read.hpp>
 
 #include "tests/support/catch.hpp"
 
@@ -22,7 +23,7 @@ struct Connection {
   std::shared_ptr<Channel> channel;
   std::vector<std::string> frames;
   std::string how;
-  bool fin = false;
+  Ended ended = Ended::silent;
 
   Connection() {
     peer.connect(acceptor.local_endpoint());
@@ -31,9 +32,9 @@ struct Connection {
     channel = std::make_shared<Channel>(std::move(accepted));
     Channel::Handlers on;
     on.frame = [this](std::string payload) { frames.push_back(std::move(payload)); };
-    on.closed = [this](std::string why, bool in_order) {
+    on.closed = [this](std::string why, Ended by) {
       how = std::move(why);
-      fin = in_order;
+      ended = by;
     };
     channel->start(std::move(on), Channel::End::caller);
   }
@@ -63,7 +64,7 @@ TEST_CASE("channel: an orderly end is told from a reset, whether a read or a wri
   SECTION("closed") {
     connection.close(false);
     connection.end();
-    CHECK(connection.fin);
+    CHECK(connection.ended == Ended::in_order);
     CHECK(connection.how == "end of file");
   }
   SECTION("closed, and what is written after that is answered by a reset") {
@@ -72,13 +73,13 @@ TEST_CASE("channel: an orderly end is told from a reset, whether a read or a wri
     connection.await(POLLHUP);
     connection.channel->send("two");
     connection.end();
-    CHECK(connection.fin);
+    CHECK(connection.ended == Ended::in_order);
     CHECK(connection.how == "end of file");
   }
   SECTION("reset") {
     connection.close(true);
     connection.end();
-    CHECK_FALSE(connection.fin);
+    CHECK(connection.ended == Ended::broken);
     CHECK(connection.how == "connection reset");
   }
   SECTION("reset, which a write meets: the kernel lets the reads after that find an orderly end") {
@@ -86,7 +87,7 @@ TEST_CASE("channel: an orderly end is told from a reset, whether a read or a wri
     connection.channel->send("one");
     connection.channel->send("two");
     connection.end();
-    CHECK_FALSE(connection.fin);
+    CHECK(connection.ended == Ended::broken);
     CHECK(connection.how == "connection reset");
   }
 }
@@ -102,5 +103,38 @@ TEST_CASE("channel: what the other end said before it ended is read, though a wr
   connection.channel->send("two");
   connection.end();
   CHECK(connection.frames == std::vector<std::string>{"last words"});
-  CHECK(connection.fin != reset);
+  CHECK(connection.ended == (reset ? Ended::broken : Ended::in_order));
+}
+
+TEST_CASE("channel: an end that was wanted says goodbye, and one that was not does not", "[process]") {
+  Connection connection;
+  auto const goodbye = wire::frame("");
+  SECTION("the other end has said it, whatever its kernel says then") {
+    REQUIRE(send(connection.peer.native_handle(), goodbye.data(), goodbye.size(), 0) == 4);
+    bool const reset = GENERATE(false, true);
+    connection.close(reset);
+    connection.end();
+    CHECK(connection.ended == Ended::goodbye);
+    CHECK(connection.frames.empty());
+  }
+  SECTION("this end says it, behind what was said before") {
+    auto const spoken = wire::frame("word");
+    REQUIRE(send(connection.peer.native_handle(), spoken.data(), spoken.size(), 0) == 8);
+    while (connection.frames.empty()) {
+      REQUIRE(connection.io.run_one_for(std::chrono::seconds(10)) == 1);
+    }
+    connection.channel->send("one");
+    bool const at_once = GENERATE(false, true);
+    at_once ? connection.channel->close() : connection.channel->close_after_flush();
+    std::string heard(64, '\0');
+    boost::system::error_code error;
+    heard.resize(boost::asio::read(connection.peer, boost::asio::buffer(heard), error));
+    CHECK(heard == wire::frame("one") + goodbye);
+  }
+  SECTION("not to whoever has said nothing") {
+    connection.channel->close();
+    std::string heard(64, '\0');
+    boost::system::error_code error;
+    CHECK(boost::asio::read(connection.peer, boost::asio::buffer(heard), error) == 0);
+  }
 }

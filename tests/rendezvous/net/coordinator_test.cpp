@@ -139,8 +139,8 @@ TEST_CASE("the end of a connection says whether it was in order") {
   OneAgent job;
   job.host.reset();
   REQUIRE(wait_until(job.io, [&] { return job.caller.closed.has_value(); }));
-  CHECK(*job.caller.closed == "end of file");
-  CHECK(job.caller.fin);
+  CHECK(*job.caller.closed == "it hung up");
+  CHECK(job.caller.ended == Ended::goodbye);
 }
 
 TEST_CASE("a beat that is none ends its connection, and the agent's stays") {
