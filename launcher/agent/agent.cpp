@@ -1,5 +1,6 @@
 #include "launcher/agent/agent.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "launcher/agent/hosting.hpp"
 #include "launcher/agent/joining.hpp"
 #include "launcher/agent/policies.hpp"
+#include "launcher/agent/port_watch.hpp"
 #include "launcher/agent/refusing.hpp"
 #include "launcher/hangs/hang_guard.hpp"
 #include "launcher/job_end/end_watch.hpp"
@@ -251,6 +253,20 @@ class Agent {
       }
       meet_alone(error);
     });
+    auto const dir = discovery_dir(config_.environment);
+    auto const& file = config_.topology.meeting_file;
+    if (!hosting_.port() && !file.empty() && !dir.empty()) {
+      port_watch_.begin(dir + "/" + file);
+    }
+  }
+
+  /// Who was dropped calls there again.
+  void try_also(std::uint16_t port) {
+    auto& known = config_.topology.meeting.hidden;
+    if (std::find(known.begin(), known.end(), port) == known.end()) {
+      known.push_back(port);
+    }
+    links_.try_also(agent::kFirstLink, port);
   }
 
   /// Whether this is the node that hosts takes an answer of a name server: one that is busy is given some time.
@@ -343,6 +359,7 @@ class Agent {
   /// Who answered at the endpoint may be another: the bind test lies behind address translation.
   void joined(rendezvous::HelloReply const& reply) {
     joining_.stop();
+    port_watch_.stop();
     if (!config_.topology.step.empty() && reply.run_id != config_.facts.run_id) {
       return take_no_part(reply.run_id);
     }
@@ -403,6 +420,7 @@ class Agent {
   AgentLinks links_{io_, keys_, [this](agent::Event event) { feed(std::move(event)); },
                     [this](rendezvous::HelloReply const& reply) { joined(reply); }};
   Joining joining_{io_, config_, links_, keys_};
+  PortWatch port_watch_{io_, [this](std::uint16_t port) { try_also(port); }};
   std::shared_ptr<Supervisor> supervisor_ = std::make_shared<Supervisor>(io_, pump_, handlers(), config_.sockets);
   WorkerMemory memory_{io_, config_.sockets};
   std::shared_ptr<HangGuard> hangs_ =

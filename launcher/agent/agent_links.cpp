@@ -90,6 +90,12 @@ void AgentLinks::join(agent::LinkId link, rendezvous::CallPlan plan, Failed fail
   call(link, std::move(plan), std::move(on));
 }
 
+void AgentLinks::try_also(agent::LinkId link, std::uint16_t port) {
+  if (auto const it = links_.find(link); it != links_.end()) {
+    it->second->try_also(port);
+  }
+}
+
 void AgentLinks::dial(agent::Dial const& action) {
   auto plan = plan_;
   if (action.to.port != 0) {

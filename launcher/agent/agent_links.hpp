@@ -42,6 +42,8 @@ class AgentLinks {
 
   /// Calls to join. `failed` comes instead of LinkUp, and is not LinkFailed.
   void join(agent::LinkId link, rendezvous::CallPlan plan, Failed failed);
+  /// The call to join that goes on tries this port, too.
+  void try_also(agent::LinkId link, std::uint16_t port);
   /// Calls to follow, as the same agent that has joined last.
   void dial(agent::Dial const& action);
   void hang_up(agent::LinkId link);

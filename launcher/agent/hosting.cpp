@@ -27,6 +27,19 @@ Result<bool> is_meeting_place(Meeting const& meeting) {
                                                  : Result<bool>(meeting.host == Meeting::Host::me);
 }
 
+Result<std::uint16_t> listen_for(rendezvous::Coordinator& coordinator, Meeting const& meeting) {
+  if (meeting.hidden.empty()) {
+    return coordinator.listen(meeting.ports);
+  }
+  auto hidden = coordinator.listen(meeting.hidden);
+  auto open = coordinator.listen(meeting.ports);
+  if (hidden && !open) {
+    log(Level::info, "other programs on this host have the " + std::to_string(meeting.ports.size()) +
+                         " ports at which a node without this one's secret looks for it");
+  }
+  return hidden ? hidden : open;
+}
+
 Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby, store::StoreKeep keep,
                  std::shared_ptr<rendezvous::KeyRing> keys, rendezvous::CoordinatorHandlers handlers)
     : io_(io),
@@ -58,7 +71,7 @@ Result<void> Hosting::begin() {
   }
   make_coordinator(config_.options.fence_dir);
   stores_->begin();  // a thread that cannot be had is told of now, not when workers are to start
-  auto const port = coordinator_->listen(meeting.ports);
+  auto const port = listen();
   if (port) {
     if (auto made = keys_ ? keys_->make(config_.topology.max_nodes > 1) : Result<void>(); !made) {
       return made;
@@ -82,6 +95,21 @@ Result<void> Hosting::begin() {
                           "; if node 0 runs on this machine already, give this one its own --node-rank",
                       port.error().os_errno)
                : port.error();
+}
+
+/// Where others have every port of the job, the kernel has one more, as long as the other nodes can read which.
+Result<std::uint16_t> Hosting::listen() {
+  auto const& topology = config_.topology;
+  auto port = listen_for(*coordinator_, topology.meeting);
+  bool const can_be_told = topology.meeting.host == Meeting::Host::me && !topology.meeting_file.empty() &&
+                           !discovery_dir(config_.environment).empty();
+  if (port || !can_be_told) {
+    return port;
+  }
+  elsewhere_ = true;
+  log(Level::warn, "other programs on this host have all ports of this job: the other nodes read another one in " +
+                       discovery_dir(config_.environment) + "/" + topology.meeting_file);
+  return coordinator_->listen({0});
 }
 
 void Hosting::make_coordinator(std::string const& fence_dir) {
@@ -186,10 +214,11 @@ void Hosting::elected(rendezvous::story::TookOver const& how) {
 
 void Hosting::describe(std::uint64_t generation, rendezvous::Ballot ballot) {
   auto const& topology = config_.topology;
-  if (topology.announce_as.empty() && topology.source != JobTopology::Source::join) {
+  auto const& name = elsewhere_ ? topology.meeting_file : topology.announce_as;
+  if (name.empty() && topology.source != JobTopology::Source::join) {
     return;
   }
-  self_ = describe_self(config_.environment, topology.announce_as, config_.facts.host, port_, config_.nonce);
+  self_ = describe_self(config_.environment, name, config_.facts.host, port_, config_.nonce);
   if (topology.source == JobTopology::Source::join) {  // of the job that it was added to, not of its own
     auto const& found = *topology.discovered;
     std::tie(self_.job, self_.restarts, self_.path) = std::tie(found.job, found.restarts, found.path);
@@ -206,9 +235,9 @@ void Hosting::announce() {
   if (self_.path.empty() || busy) {
     return;
   }
-  auto const cannot = [told = untold_](std::string const& why) {
+  auto const cannot = [told = untold_, elsewhere = elsewhere_](std::string const& why) {
     if (!told->exchange(true)) {
-      log(Level::warn, "no node can be added with --join: " + why);
+      log(Level::warn, (elsewhere ? "no other node can find this one: " : "no node can be added with --join: ") + why);
     }
   };
   announcing_ = os::BoundedThread::start("cxxrun-file", [self = self_, cannot] {

@@ -34,6 +34,10 @@ class LogPump;
 /// block as a resolver does; errors are those of os::is_local_address.
 [[nodiscard]] Result<bool> is_meeting_place(Meeting const& meeting);
 
+/// At one of the meeting's hidden ports, and at one of those that every node can compute. Returns the first that it
+/// got. Errors: in_use, it got none.
+[[nodiscard]] Result<std::uint16_t> listen_for(rendezvous::Coordinator& coordinator, Meeting const& meeting);
+
 class Hosting {
  public:
   /// `config` must outlive this.
@@ -78,6 +82,7 @@ class Hosting {
 
  private:
   void make_coordinator(std::string const& fence_dir);
+  Result<std::uint16_t> listen();
   void listen_for_followers();
   void begin_directories();
   void elected(rendezvous::story::TookOver const& how);
@@ -98,6 +103,7 @@ class Hosting {
   std::unique_ptr<rendezvous::Coordinator> coordinator_;
   std::uint16_t port_ = 0;
   bool hosts_ = false;
+  bool elsewhere_ = false;  ///< at a port that only the discovery file tells
   bool closed_ = false;
   bool led_ = false;
   RequeueJob requeue_{config_.options, config_.environment};

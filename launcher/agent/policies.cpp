@@ -84,7 +84,10 @@ rendezvous::CallPlan call_plan(AgentConfig const& config, std::optional<std::uin
   if (!hosted && may_be_of_no_node(topology) && !is_first_of_step(topology)) {
     plan.addresses.push_back(topology.node_names.front());
   }
-  plan.ports = hosted ? std::vector{*hosted} : meeting.ports;
+  plan.ports = hosted ? std::vector{*hosted} : meeting.hidden;
+  if (!hosted) {
+    plan.ports.insert(plan.ports.end(), meeting.ports.begin(), meeting.ports.end());
+  }
   plan.run_id = topology.run_id;
   plan.step = topology.step == topology.run_id ? "" : topology.step;
   plan.once = topology.max_nodes == 1 && meeting.host == Meeting::Host::find_out && !hosted;

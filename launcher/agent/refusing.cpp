@@ -67,7 +67,7 @@ bool serve(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> con
   conf.loopback_only = config.topology.meeting.loopback_only;
   conf.keys = keys;
   rendezvous::Coordinator coordinator(io, stores, std::move(conf), {});
-  if (!coordinator.listen(config.topology.meeting.ports) || (keys && !keys->make(true))) {
+  if (!listen_for(coordinator, config.topology.meeting) || (keys && !keys->make(true))) {
     return false;
   }
   coordinator.refuse_all(config.topology.step, kExitTooFewNodes, config.facts.host + " takes no part: " + why);
@@ -137,6 +137,9 @@ std::optional<AgentConfig> who_refuses(std::vector<std::string> const& arguments
   }
   config.topology = *std::move(topology);
   config.keys = *std::move(keys);
+  if (auto& meeting = config.topology.meeting; config.topology.max_nodes > 1) {
+    meeting.hidden = hidden_ports_of(config.keys, meeting.ports);
+  }
   config.environment = environment;
   config.nonce = random_hex(16);
   config.facts.host = config.topology.host;

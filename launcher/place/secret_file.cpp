@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/place/discovery_file.hpp"
 #include "launcher/place/private_file.hpp"
 #include "rendezvous/trust/secret.hpp"
 #include "src/os/fd_io.hpp"
@@ -86,6 +87,14 @@ Result<KeyTransports> key_transports(Auth auth, GivenSecret const& given, std::s
     transports.secret = [own = home + "/.cxxrun/key"](bool create) { return secret_in(own, create); };
   }
   return transports;
+}
+
+std::vector<std::uint16_t> hidden_ports_of(KeyTransports const& transports, std::vector<std::uint16_t> const& ports) {
+  if (!transports.secret || ports.size() == 1) {
+    return {};
+  }
+  auto const secret = within_patience("", [read = transports.secret] { return read(true); });
+  return secret ? rendezvous::hidden_ports(*secret, ports) : std::vector<std::uint16_t>();
 }
 
 }  // namespace cxxrun::launcher

@@ -307,6 +307,14 @@ Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, Nod
   return topology;
 }
 
+/// That of the step; without Slurm one that follows from the ports. Its name is none that --join looks for.
+std::string meeting_file_of(JobTopology const& topology, Environment const& environment) {
+  auto const& ports = topology.meeting.ports;
+  return topology.source == JobTopology::Source::slurm
+             ? discovery_name(environment, value_of(environment, "SLURM_STEP_ID"))
+             : "meeting." + std::to_string(ports[0]) + "." + std::to_string(ports[1]);
+}
+
 }  // namespace
 
 Result<JobTopology> make_topology(Options const& options, Environment const& environment, std::string const& random_id,
@@ -343,6 +351,9 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
   auto const& endpoint = options.rdzv_endpoint;
   if (topology && step && discovery && (!endpoint || endpoint->port.value_or(discovery->port) == discovery->port)) {
     topology->discovered = discovery;
+  }
+  if (topology && topology->max_nodes > 1 && topology->meeting.ports.size() > 1) {
+    topology->meeting_file = meeting_file_of(*topology, environment);
   }
   if (topology && topology->master_port != 0 && topology->meeting.ports.front() == topology->master_port) {
     topology->master_port = 0;

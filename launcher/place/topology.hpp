@@ -18,6 +18,9 @@ namespace cxxrun::launcher {
 
 /// Where agents meet. Ports are tried in order; the handshake carries the run id, so a foreign
 /// coordinator on one of them is recognised and skipped.
+///
+/// Several ports are derived: everybody can compute `ports`, and only who has the secret the `hidden` ones. The
+/// coordinator listens at one of each, so that nodes without its secret find it, too.
 struct Meeting {
   enum class Host {
     me,        ///< this agent hosts (node index 0, --standalone, is_host=true)
@@ -25,9 +28,10 @@ struct Meeting {
     find_out,  ///< explicit endpoint without node index: whoever can bind it hosts
   };
   Host host = Host::me;
-  std::string address;               ///< name or literal to connect to; "127.0.0.1" for standalone
-  std::vector<std::uint16_t> ports;  ///< tried in this order; {0} = any free port (standalone only)
-  bool loopback_only = false;        ///< listen on 127.0.0.1 and ::1 alone (standalone)
+  std::string address;                     ///< name or literal to connect to; "127.0.0.1" for standalone
+  std::vector<std::uint16_t> ports;        ///< tried in this order; {0} = any free port (standalone only)
+  bool loopback_only = false;              ///< listen on 127.0.0.1 and ::1 alone (standalone)
+  std::vector<std::uint16_t> hidden = {};  ///< tried before `ports`
   bool operator==(Meeting const&) const = default;
 };
 
@@ -57,6 +61,7 @@ struct JobTopology {
   std::vector<std::string> node_names;          ///< of the step, in Slurm's order, else empty
   std::optional<Discovery> discovered;  ///< a coordinator of the job; called first, `meeting` if it does not answer
   Meeting meeting;
+  std::string meeting_file;          ///< discovery file in which a coordinator tells its port that got no derived one
   std::string announce_as;           ///< discovery file to write when this agent hosts; empty: none
   std::string master_addr;           ///< --master-addr or --local-addr to announce; empty: as reached
   std::uint16_t master_port = 0;     ///< exact port for the store (--master-port); 0: kernel's choice

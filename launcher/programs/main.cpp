@@ -315,6 +315,9 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
     return transports.error();
   }
   config.keys = *std::move(transports);
+  if (auto& meeting = config.topology.meeting; config.topology.max_nodes > 1) {
+    meeting.hidden = hidden_ports_of(config.keys, meeting.ports);
+  }
   config.nonce = random_hex(16);
   if (auto const usable = try_places(config.options, config.nonce); !usable) {
     return usable.error();

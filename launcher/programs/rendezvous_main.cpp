@@ -225,7 +225,12 @@ std::vector<std::uint16_t> ports_to_try(RendezvousOptions const& options, Enviro
     return ports;
   }
   auto const name = discovery_name(environment);
-  return name.empty() ? std::vector{kDefaultPort} : port_sequence(name + ".rendezvous", kPortsTried);
+  if (name.empty()) {
+    return {kDefaultPort};
+  }
+  auto ports = port_sequence(name + ".rendezvous", kPortsTried);
+  ports.push_back(0);  // steps read the port in the discovery file
+  return ports;
 }
 
 /// Another one in this job would take the steps of the first.

@@ -1,5 +1,6 @@
 #include "rendezvous/net/coordinator_link.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -50,6 +51,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   std::shared_ptr<Lookup> lookup;
   os::Timer timer;
   Lookup::Addresses addresses;
+  std::vector<tcp::endpoint> places;  // of the doors
   Doors doors;
   std::map<Door, std::shared_ptr<Attempt>> attempts;  // once one has joined: it alone
   std::string last_trouble;
@@ -113,12 +115,32 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
                       return;
                     }
                     self.addresses = *std::move(found);
-                    self.doors.count = self.addresses.size() * self.plan.ports.size();
+                    for (auto const& address : self.addresses) {
+                      for (auto const port : self.plan.ports) {
+                        self.places.emplace_back(address, port);
+                      }
+                    }
+                    self.doors.count = self.places.size();
                     self.doors.only_port = self.plan.ports.size() == 1;
                     self.doors.once = self.plan.once;
                     self.doors.patience = self.plan.patience;
                     self.go_on();
                   }));
+  }
+
+  void try_also(std::uint16_t port) {
+    bool const known = std::find(plan.ports.begin(), plan.ports.end(), port) != plan.ports.end();
+    if (known || joined || over || plan.ports.size() == 1) {
+      return;
+    }
+    plan.ports.push_back(port);
+    if (!addresses.empty()) {  // else it will be one of the ports once the name is known
+      for (auto const& address : addresses) {
+        places.emplace_back(address, port);
+      }
+      add(doors, addresses.size(), Clock::now());
+      go_on();
+    }
   }
 
   void go_on() {
@@ -169,8 +191,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   }
 
   void knock(Door door) {
-    auto const made = std::make_shared<Attempt>(
-        io, tcp::endpoint(addresses[door / plan.ports.size()], plan.ports[door % plan.ports.size()]));
+    auto const made = std::make_shared<Attempt>(io, places[door]);
     attempts[door] = made;
     connect_from_somewhere(made, made->to, at(door, [door](Impl& self, Attempt& attempt, ErrorCode const& error) {
                              if (error) {
@@ -341,6 +362,10 @@ CoordinatorLink::~CoordinatorLink() {
 void CoordinatorLink::call(CallPlan plan) {
   impl_->plan = std::move(plan);
   impl_->call();
+}
+
+void CoordinatorLink::try_also(std::uint16_t port) {
+  impl_->try_also(port);
 }
 
 void CoordinatorLink::send(ToCoordinator const& message) {

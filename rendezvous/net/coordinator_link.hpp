@@ -39,6 +39,9 @@ class CoordinatorLink {
 
   /// Starts to call; `joined` or `failed` follows.
   void call(CallPlan plan);
+  /// This port of the same host, too, and first, unless it is among them. Nothing where a call is over, or one port is
+  /// meant.
+  void try_also(std::uint16_t port);
   /// Sends, or drops when there is no connection.
   void send(ToCoordinator const& message);
   /// On a connection of its own, which the first beat opens (beat_line.hpp). Dropped before `joined`.

@@ -63,6 +63,12 @@ std::optional<TimePoint> due(Doors const& doors) {
   return no_turns ? first : earliest({first, doors.next_at});
 }
 
+void add(Doors& doors, std::size_t some, TimePoint now) {
+  doors.next = doors.count;
+  doors.count += some;
+  doors.next_at = now;
+}
+
 void connected(Doors& doors, Door door, TimePoint now) {
   doors.open[door] = {now + at_most(doors, Doors::kHelloDeadline), true};
 }

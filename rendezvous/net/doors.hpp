@@ -72,6 +72,8 @@ using DoorAct = std::variant<std::monostate, Knock, Leave, GiveUp>;
 [[nodiscard]] DoorAct next_act(Doors& doors, TimePoint now);
 /// When it is to be asked again, unless something happens before.
 [[nodiscard]] std::optional<TimePoint> due(Doors const& doors);
+/// There are some more, whose turn it is at once.
+void add(Doors& doors, std::size_t some, TimePoint now);
 /// A connection stands: who is there has kHelloDeadline for its proof.
 void connected(Doors& doors, Door door, TimePoint now);
 /// It has been closed.

@@ -1,8 +1,10 @@
 #include "rendezvous/trust/secret.hpp"
 
+#include <algorithm>
 #include <set>
 #include <sodium.h>
 
+#include "src/core/port_sequence.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
@@ -50,6 +52,23 @@ Result<Key> read_secret(std::string_view text) {
     return fail(Errc::usage, "it is no random text, and others can guess it; make it with `openssl rand -hex 32`");
   }
   return derive(Key(), "cxxrun secret", text);
+}
+
+std::vector<std::uint16_t> hidden_ports(Key const& secret, std::vector<std::uint16_t> const& ports) {
+  std::string run;
+  for (auto const port : ports) {
+    run += std::to_string(port) + ",";
+  }
+  Key const drawn = derive(secret, "cxxrun hidden ports", run);
+  auto const& bytes = drawn.bytes();
+  std::vector<std::uint16_t> hidden;
+  for (std::size_t i = 0; i + 1 < bytes.size() && hidden.size() < kHiddenPorts; i += 2) {
+    auto const port = static_cast<std::uint16_t>(kDerivedPorts.first + (bytes[i] * 256U + bytes[i + 1]) % kDerived);
+    if (std::find(hidden.begin(), hidden.end(), port) == hidden.end()) {
+      hidden.push_back(port);
+    }
+  }
+  return hidden;
 }
 
 std::string wrap(Key const& secret, std::string_view words, WrapNonce const& nonce) {

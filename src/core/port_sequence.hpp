@@ -24,15 +24,17 @@ struct PortRange {
   bool operator==(PortRange const&) const = default;
 };
 
-/// Where sequences take their ports from.
+/// Derived ports are below Linux's ephemeral range, which starts at 32768, so that no outgoing connection holds one by
+/// chance.
 inline constexpr PortRange kDerivedPorts{20000, 31986};
+inline constexpr std::uint64_t kDerived = kDerivedPorts.last - kDerivedPorts.first + 1;
+static_assert(kDerived == 11987, "a prime: any stride below it visits every port once");
 
-/// `count` distinct ports (at most 11,987) in 20000..31986: below Linux's ephemeral range, which starts at 32768, so
-/// that no outgoing connection holds one by chance. The sequence is part of the protocol: agents of different
-/// builds must agree on it (FNV-1a, 64 bits).
+/// `count` distinct ones (at most kDerived). The sequence is part of the protocol: agents of different builds must
+/// agree on it (FNV-1a, 64 bits).
 [[nodiscard]] inline std::vector<std::uint16_t> port_sequence(std::string_view seed, std::size_t count) {
   constexpr std::uint64_t kFirst = kDerivedPorts.first;
-  constexpr std::uint64_t kPrime = 11987;  // any stride below a prime visits every port once
+  constexpr std::uint64_t kPrime = kDerived;
   std::uint64_t const hash = fnv1a(seed);
   std::uint64_t const start = hash % kPrime;
   std::uint64_t const stride = 1 + (hash >> 32) % (kPrime - 1);

@@ -5,10 +5,15 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "jobs"))
+import attacker
 
 PORT = 29400
 RUN = "faults"
+SECRET = "the secret of a job that meets at derived ports"
 # Runs cxxrun, keeps its exit code, stays: sockets of a dead agent close while the host lives.
 INIT = """echo "$NAME" > /proc/sys/kernel/hostname
 ( "$@" > "$LOGS/out" 2> "$LOGS/err"; echo $? > "$LOGS/exit.new"; mv "$LOGS/exit.new" "$LOGS/exit" ) &
@@ -116,7 +121,8 @@ class Cluster:
         return f"[{address}]:{PORT}" if ":" in address else f"{address}:{PORT}"
 
     def start(self, cxxrun, options, program, env, derived=False):
-        """`derived`: they meet at ports that follow from the run's name, which is RUN."""
+        """`derived`: they meet at ports that follow from the run's name, which is RUN, and from SECRET."""
+        env = {**env, "CXXRUN_SECRET": SECRET} if derived else env
         meeting = ["--master-addr", self.wires.hosts[0].address, "--rdzv-id", RUN] if derived else \
             ["--rdzv-endpoint", self.endpoint]
         for machine in self.machines:
@@ -135,12 +141,13 @@ class Cluster:
 
 
 def derived_ports(count):
-    """The first ports at which agents of RUN look for their coordinator (src/core/port_sequence.hpp)."""
+    """The first ports at which agents of RUN look for their coordinator, as the user with the secret knows them."""
     number = 0xcbf29ce484222325
     for byte in f"{RUN}:0".encode():
         number = (number ^ byte) * 0x100000001b3 % 2**64
     start, stride = number % 11987, 1 + (number >> 32) % 11986
-    return [20000 + (start + i * stride) % 11987 for i in range(count)]
+    everybodys = [20000 + (start + i * stride) % 11987 for i in range(16)]
+    return attacker.hidden_ports(attacker.secret_key(SECRET), everybodys)[:count]
 
 
 def boot_now():

@@ -122,6 +122,13 @@ def secret_key(text):
     return derive(bytes(32), b"cxxrun secret", text.strip().encode())
 
 
+def hidden_ports(secret, ports):
+    """Ports at which agents with this secret meet, before `ports`: rendezvous/trust/secret.cpp."""
+    drawn = derive(secret, b"cxxrun hidden ports", "".join(f"{port}," for port in ports).encode())
+    found = [20000 + (drawn[i] * 256 + drawn[i + 1]) % 11987 for i in range(0, 32, 2)]
+    return list(dict.fromkeys(found))[:8]
+
+
 def aead(name, bytes_in, size, extra, nonce, key):
     """One call of libsodium's; None when it does not open."""
     out = ctypes.create_string_buffer(max(size, 1))

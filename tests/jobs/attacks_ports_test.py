@@ -1,7 +1,8 @@
 """Another user has the ports at which a job would meet, and answers there. Whatever it says, the agents try the next
-port and meet; with all ports taken the job ends by name and no worker has run. A port that the job has had it does not
-get while anybody may call there. Usage: attacks_ports_test.py CXXRUN"""
+port and meet, or read in the home directory where. A port that the job has had it does not get while anybody may call
+there. Usage: attacks_ports_test.py CXXRUN"""
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -12,9 +13,9 @@ import jobs
 import munged
 import wires
 from attack_jobs import ATTACKER, NO_LINE, VICTIM, Attack, as_user
-from attacker import Caller, Sealed, call_of_nobody, frame, grant, wraps_of
+from attacker import Caller, Sealed, call_of_nobody, frame, grant, hidden_ports, secret_key, wraps_of
 
-TRIED = 16  # ports, of a job that is given none
+TRIED = 16  # ports that everybody can compute, of a job that is given none
 GENERATION = """{"type": "generation", "sent": 1, "generation": {
     "number": 1, "restarts": 0, "max_restarts": 0, "group_rank": 0, "group_size": 1, "rank_base": 0, "local_size": SIZE,
     "world_size": SIZE, "role_base": 0, "role_size": SIZE, "master_addr": "127.0.0.1", "master_port": 1, "store_port": 1,
@@ -35,7 +36,10 @@ def safely(call):
     try:
         with call: serve(call)
     except (OSError, TypeError): pass
-doors = [socket.create_server(("127.0.0.1", int(port)), backlog=100) for port in sys.argv[1:]]
+doors = []
+for port in sys.argv[1:]:
+    try: doors.append(socket.create_server(("127.0.0.1", int(port)), backlog=100))
+    except OSError: pass  # another program's, which is as well
 print("ready", flush=True)
 while True:
     for door in select.select(doors, [], [])[0]:
@@ -107,11 +111,15 @@ class Ports(Attack):
 
     def setUp(self):
         super().setUp()
-        self.taken = derived_ports(f"job:{self.port}")
         self.secret = secrets.token_hex(32)
+        self.open = derived_ports(f"job:{self.port}")
+        self.taken = hidden_ports(secret_key(self.secret), self.open) + self.open  # as if the attacker knew the first ones
 
     def squat(self, serve, count=1):
-        self.start_ready(SQUAT.replace("SERVE", serve), *self.taken[:count])
+        self.squat_at(self.taken[:count], serve)
+
+    def squat_at(self, ports, serve="call.wait()"):
+        self.start_ready(SQUAT.replace("SERVE", serve), *ports)
 
     def squat_with(self, key, wraps):
         """With an old key; `wraps`: a function of the call, as text."""
@@ -122,10 +130,10 @@ class Ports(Attack):
         agent.process.terminate()
         agent.wait()
 
-    def start_ranked(self, rank, *options):
+    def start_ranked(self, rank, *options, **env):
         return self.start("--nnodes", "2", "--node-rank", str(rank), "--master-addr", "127.0.0.1", "--master-port",
                           str(self.port), "--rdzv-id", "job", *options, self.program,
-                          env={"CXXRUN_SECRET": self.secret})
+                          env={"CXXRUN_SECRET": self.secret, **env})
 
     def run_both(self):
         """Both agents meet, run one generation and end well."""
@@ -147,18 +155,42 @@ class Squatted(Ports):
         self.assertNotRegex(self.said(agents), "\x1b|\nFORGED")
         self.row(f"has the first port, and {attack}", "the agents meet at the next port", line)
 
-    def test_fifteen_of_sixteen(self):
-        self.squat(WAYS[0][1], TRIED - 1)
+    def test_all_but_one(self):
+        self.squat(WAYS[0][1], len(self.taken) - 1)
         agents = self.run_both()
-        self.row("has fifteen of the sixteen ports", "the agents meet at the last one", self.line(agents, WAYS[0][2]))
+        self.row("has all ports but the last one", "the agents meet there", self.line(agents, WAYS[0][2]))
 
-    def test_all_sixteen(self):
-        self.squat(WAYS[0][1], TRIED)
-        agent = self.start_ranked(0)
+    def test_all_that_it_can_compute(self):
+        self.squat_at(self.open)
+        agents = self.run_both()
+        self.assertNotIn("is not trusted", self.said(agents))
+        self.row(f"listens at the {TRIED} ports that everybody can compute, and says nothing",
+                 "the agents meet at one that follows from their secret",
+                 self.line(agents, f"have the {TRIED} ports at which a node without this one's secret looks"))
+
+    def test_all(self):
+        self.squat_at(self.taken)
+        agents = self.run_both()
+        line = re.sub(r"meeting\.\d+\.\d+", "meeting.PORT.PORT", self.line(agents, "have all ports of this job"))
+        self.row("listens at all ports of the job, as if it knew them, and says nothing",
+                 "the agents meet at another one, which the discovery file tells", line)
+        self.assertEqual(os.listdir(self.path(".cxxrun/rendezvous")), [])  # it ends with the job
+
+    def test_all_without_a_shared_directory(self):
+        self.squat_at(self.taken)
+        agent = self.start_ranked(0, HOME=None)
         self.assertEqual(agent.wait(), 111, agent.stderr)
         self.assertEqual(self.events(), [])
-        self.row("has all sixteen ports", "the job ends by name and has started nothing",
+        self.row("the same, where the nodes share neither a home directory nor `CXXRUN_DISCOVERY_DIR`",
+                 "the job ends by name and has started nothing",
                  agent.stderr.splitlines()[0], code=111)
+
+    def test_all_that_it_can_compute_of_other_secrets(self):
+        """Two homes, and no MUNGE: the second agent finds the first, and says what is wrong."""
+        agents = [self.start_ranked(0)]
+        agents[0].says("waiting for nodes")
+        agents.append(self.start_ranked(1, CXXRUN_SECRET=secrets.token_hex(32)))
+        agents[1].says("is not trusted: it has another secret")
 
     def test_passes_everything_on(self):
         """A relay that changes nothing: it proves what the coordinator proves, and is recognised all the same."""
@@ -214,6 +246,7 @@ class Credentials(Ports):
         super().setUp()
         if munged.missing():
             self.skipTest(munged.missing())
+        self.taken = self.open
         self.node = munged.Munged(secrets.token_bytes(64))
         self.addCleanup(self.node.close)
 
@@ -376,8 +409,9 @@ class Control(Ports):
     def test_the_ports_are_those_that_the_job_tries(self):
         agent = self.start_ranked(0)
         agent.says("waiting for nodes")
-        with Sealed(self.taken[0], secret=self.secret) as call:
-            self.assertEqual(call.greet()["answer"], "accepted")
+        for port in (self.taken[0], self.open[0]):
+            with Sealed(port, secret=self.secret) as call:
+                self.assertEqual(call.greet()["answer"], "accepted")
         agent.process.terminate()
 
 

@@ -8,6 +8,7 @@ import attack_jobs
 import jobs
 import wires
 from attack_jobs import ATTACKER, VICTIM, Attack
+from attacker import hidden_ports, secret_key
 from attacks_ports_test import derived_ports
 
 PASS = """
@@ -80,8 +81,8 @@ class Relays(Attack):
         self.net = wires.Wires(2)
         self.addCleanup(self.net.close)
         self.first = self.net.hosts[0].address
-        self.taken = derived_ports(f"job:{self.port}")
         self.secret = secrets.token_hex(32)
+        self.taken = hidden_ports(secret_key(self.secret), derived_ports(f"job:{self.port}"))  # as if it knew them
 
     def inside(self, host, uid, *command):
         return ("nsenter", f"--net={self.net.hosts[host].net}", "setpriv", f"--reuid={uid}", f"--regid={uid}",

@@ -45,3 +45,12 @@ TEST_CASE("policies: a store's port is held until other nodes' leases are over, 
   policy.tie = rendezvous::Tie::none;
   CHECK(hold(two, 5s) == 10s);
 }
+
+TEST_CASE("policies: ports that strangers cannot compute are called first, and not where this agent hosts", "[unit]") {
+  AgentConfig config;
+  config.topology.max_nodes = 2;
+  config.topology.meeting.ports = {3, 4};
+  config.topology.meeting.hidden = {1, 2};
+  CHECK(call_plan(config, std::nullopt).ports == std::vector<std::uint16_t>{1, 2, 3, 4});
+  CHECK(call_plan(config, std::uint16_t{9}).ports == std::vector<std::uint16_t>{9});
+}

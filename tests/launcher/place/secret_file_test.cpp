@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rendezvous/trust/secret.hpp"
 #include "src/os/folder.hpp"
 #include "tests/support/catch.hpp"
 
@@ -65,4 +66,18 @@ TEST_CASE("secret file: a link in its place is refused, and what it leads to is 
   auto const read = secret_in(home.key(), true);
   REQUIRE_FALSE(read);
   CHECK_THAT(read.error().message(), Catch::Contains("is no regular file, or a link"));
+}
+
+TEST_CASE("secret file: hidden ports need a secret, derived ports, and no file that others may read", "[process]") {
+  Home const home;
+  std::vector<std::uint16_t> const ports = {22953, 27004};
+  auto const transports = *key_transports(Auth::automatic, {}, home.path);
+  auto const hidden = hidden_ports_of(transports, ports);
+  CHECK(hidden == rendezvous::hidden_ports(*secret_in(home.key(), false), ports));
+  CHECK(hidden_ports_of(transports, ports) == hidden);
+  CHECK(hidden_ports_of(*key_transports(Auth::munge, {}, home.path), ports).empty());
+  CHECK(hidden_ports_of(*key_transports(Auth::none, {}, home.path), ports).empty());
+  CHECK(hidden_ports_of(transports, {29400}).empty());
+  ::chmod(home.key().c_str(), 0644);
+  CHECK(hidden_ports_of(transports, ports).empty());
 }

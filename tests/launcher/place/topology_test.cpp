@@ -69,6 +69,7 @@ TEST_CASE("topology: zero flags under srun is the step, met at its first node", 
   expected.host = "node2";
   expected.node_names = {"node1", "node2"};
   expected.meeting = Meeting{Host::other, "node1", job_ports, false};
+  expected.meeting_file = discovery_name(task(), "0");
 
   CHECK(made({}, task()) == expected);
   CHECK(made({}, task("task 0 on node1")).meeting.host == Host::me);
@@ -342,6 +343,9 @@ TEST_CASE("topology: static flags meet on derived ports and keep the master port
 
   CHECK(topology.source == Source::flags);
   CHECK(topology.meeting == Meeting{Host::other, "head", cxxrun::port_sequence("none:29500", 16), false});
+  CHECK_FALSE(may_lead_to(topology.meeting_file, {std::to_string(topology.meeting.ports[0]), ""}, {}));
+  CHECK(topology.meeting_file.starts_with("meeting." + std::to_string(topology.meeting.ports[0])));
+  CHECK(made({"--rdzv-endpoint", "head:29500", "--nnodes", "2"}).meeting_file.empty());
   CHECK(topology.master_addr == "head");
   CHECK(topology.master_port == 29500);
   CHECK(mistake(words).starts_with("--master-addr with --nnodes 2 needs --node-rank on every node"));

@@ -228,3 +228,14 @@ TEST_CASE("doors: a host that refuses and one that does not answer have differen
   doors.refused = false;
   CHECK(nobody_line(doors, "node1", "no answer").find("through firewalls") != std::string::npos);
 }
+
+TEST_CASE("doors: one that is added has its turn at once, though all others are held", "[unit]") {
+  Doors doors = patient(Millis{600'000});
+  doors.count = 2;
+  doors.next_at = kBegin;
+  CHECK(next_act(doors, kBegin) == DoorAct(Knock{0}));
+  connected(doors, 0, kBegin);
+  add(doors, 2, kBegin + Millis{1});
+  CHECK(next_act(doors, kBegin + Millis{1}) == DoorAct(Knock{2}));
+  CHECK(next_act(doors, kBegin + Millis{1} + Doors::kStagger) == DoorAct(Knock{3}));
+}

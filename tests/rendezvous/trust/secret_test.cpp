@@ -1,5 +1,8 @@
 #include "rendezvous/trust/secret.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include "src/os/random.hpp"
 #include "tests/rendezvous/trust/keys.hpp"
 #include "tests/support/catch.hpp"
@@ -48,4 +51,14 @@ TEST_CASE("secret: words come out of their wrap under the same secret only", "[u
     altered[bit / 8] = static_cast<char>(altered[bit / 8] ^ (1 << (bit % 8)));
     CHECK_FALSE(unwrap(key_of(1), altered));
   }
+}
+
+TEST_CASE("secret: hidden ports are part of the protocol, distinct, and of one secret and one run", "[unit]") {
+  std::vector<std::uint16_t> const ports = {22953, 27004};
+  auto const hidden = hidden_ports(key_of(1), ports);
+  CHECK(hidden == std::vector<std::uint16_t>{22109, 27901, 28649, 24104, 25224, 29298, 23277, 25379});
+  CHECK(std::set(hidden.begin(), hidden.end()).size() == kHiddenPorts);
+  CHECK(std::all_of(hidden.begin(), hidden.end(), [](auto port) { return port >= 20000 && port <= 31986; }));
+  CHECK(hidden_ports(key_of(2), ports) != hidden);
+  CHECK(hidden_ports(key_of(1), {22953, 27005}) != hidden);
 }
