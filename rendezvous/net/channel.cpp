@@ -133,8 +133,10 @@ void Channel::heard(std::string const& frame) {
   if (auto* const unsealed = std::get_if<Unsealed>(&led_to)) {
     pass_on(std::move(unsealed->payload));
   } else if (auto const* const back = std::get_if<SendBack>(&led_to)) {
+    tell_called();
     send_frame(back->frame);
   } else if (auto const* const asks = std::get_if<WantsWraps>(&led_to)) {
+    tell_called();
     wrap_key(asks->call);
   } else if (auto const* const wants = std::get_if<WantsKey>(&led_to)) {
     find_key(wants->offer);
@@ -146,6 +148,12 @@ void Channel::heard(std::string const& frame) {
         pass_on(std::move(payload));
       }
     }
+  }
+}
+
+void Channel::tell_called() {
+  if (handlers_.called) {
+    handlers_.called();
   }
 }
 

@@ -29,6 +29,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
     std::function<void(std::string payload)> frame;
     /// Once, unless `close` was called. `how`: "it hung up", "end of file", "connection reset", "protocol error: …".
     std::function<void(std::string how, Ended ended)> closed;
+    /// Of who was called: a handshake has begun, which proves nothing. May be empty.
+    std::function<void()> called;
   };
 
   enum class End { caller, called };
@@ -64,6 +66,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void write();
   void take_frames();
   void heard(std::string const& frame);
+  void tell_called();
   void wrap_key(CallId const& call);
   void find_key(KeyOffer const& answer);
   void seal_with(Key const& key);

@@ -27,22 +27,33 @@ std::string outer_address(std::string const& given) {
   return here && !*here ? given : "";
 }
 
-Owners HostOwners::answer(WhoseCalls const& asked) {
+Result<os::SocketOwners>& HostOwners::sockets() {
   if (!sockets_) {
     sockets_.emplace(os::SocketOwners::open());
   }
+  return *sockets_;
+}
+
+Owners HostOwners::answer(WhoseCalls const& asked) {
+  auto& sockets = this->sockets();
   std::vector<TcpEnds> connections;
   std::transform(asked.calls.begin(), asked.calls.end(), std::back_inserter(connections),
                  [](store::CallerQuestion const& call) { return call.ends; });
-  bool const tells = sockets_->has_value();
-  auto const seen = tells ? (*sockets_)->find(connections) : std::vector<std::optional<SeenSocket>>{};
+  bool const tells = sockets.has_value();
+  auto const seen = tells ? sockets->find(connections) : std::vector<std::optional<SeenSocket>>{};
   Owners answer{asked.number, {}};
   for (std::size_t i = 0; i < asked.calls.size(); ++i) {
     answer.owners.push_back(
-        {asked.calls[i].id, tells ? store::judge(connections[i], seen[i], (*sockets_)->own())
-                                  : store::Owner{store::Owner::Kind::unknown, 0, sockets_->error().context}});
+        {asked.calls[i].id, tells ? store::judge(connections[i], seen[i], sockets->own())
+                                  : store::Owner{store::Owner::Kind::unknown, 0, sockets.error().context}});
   }
   return answer;
+}
+
+store::Owner HostOwners::whose(TcpEnds const& connection) {
+  auto& sockets = this->sockets();
+  return sockets && sockets->quick() ? store::judge(connection, sockets->find({connection}).front(), sockets->own())
+                                     : store::Owner{store::Owner::Kind::unknown, 0, ""};
 }
 
 }  // namespace cxxrun::rendezvous

@@ -4,6 +4,8 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "src/os/local_address.hpp"
+
 namespace cxxrun::rendezvous {
 namespace {
 
@@ -42,7 +44,21 @@ void Peers::listen(std::shared_ptr<Listener> listener) {
   listeners_.push_back(std::move(listener));
 }
 
+/// Before it costs anything: connections from other hosts are not known here, and go on.
+bool Peers::is_of_another_user(int socket) {
+  TcpEnds const ends{os::other_end(socket), os::own_end(socket)};
+  auto const owner = owners_.whose(ends);
+  bool const other = owner.kind == store::Owner::Kind::other;
+  if (other) {
+    handlers_.turned_away(address_text(ends.caller), owner.uid);
+  }
+  return other;
+}
+
 void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& strangers) {
+  if (keys_ && crowded(*strangers) && is_of_another_user(socket.native_handle())) {
+    return;
+  }
   AgentId const id = ++last_id_;
   auto const peer = std::make_shared<Peer>(io_, std::move(socket));
   peers_.emplace(id, peer);
@@ -62,9 +78,14 @@ void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& stra
     if (auto const it = self->peers_.find(id); it != self->peers_.end()) {
       auto const caller = it->second;
       if (caller->among) {
-        speak(*caller->among, id, caller->from);
+        speak(*caller->among, id, caller->from, self->keys_ ? Shown::proven : Shown::called);
       }
       self->handlers_.frame(id, *caller, payload);
+    }
+  };
+  on.called = [weak = std::weak_ptr(peer), id] {
+    if (auto const caller = weak.lock(); caller && caller->among) {
+      speak(*caller->among, id, caller->from, Shown::called);
     }
   };
   on.closed = [weak = weak_from_this(), id](std::string how, Ended ended) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rendezvous/net/channel.hpp"
+#include "rendezvous/net/host_owners.hpp"
 #include "rendezvous/net/listener.hpp"
 #include "rendezvous/net/run_table.hpp"
 #include "rendezvous/net/strangers.hpp"
@@ -42,6 +43,8 @@ class Peers : public std::enable_shared_from_this<Peers> {
   struct Handlers {
     std::function<void(AgentId, Peer&, std::string const& payload)> frame;
     std::function<void(AgentId, Peer const&, std::string how, Ended ended)> lost;  ///< it is no longer among them
+    /// A process of that other user on this host has called in a crowd, and was not heard.
+    std::function<void(std::string const& from, std::uint32_t uid)> turned_away;
   };
 
   /// `keys`: how callers prove themselves; none: whoever calls is let in.
@@ -68,6 +71,7 @@ class Peers : public std::enable_shared_from_this<Peers> {
 
  private:
   using Entry = std::map<AgentId, std::shared_ptr<Peer>>::iterator;
+  [[nodiscard]] bool is_of_another_user(int socket);
   void greet(Channel::Socket socket, std::shared_ptr<Strangers> const& strangers);
   void lost(AgentId id, std::string how, Ended ended);
   void erase(Entry it);
@@ -75,6 +79,7 @@ class Peers : public std::enable_shared_from_this<Peers> {
   boost::asio::io_context& io_;
   std::shared_ptr<KeyRing> keys_;
   Handlers handlers_;
+  HostOwners owners_;
   std::vector<std::shared_ptr<Listener>> listeners_;
   std::map<AgentId, std::shared_ptr<Peer>> peers_;
   std::map<std::string, AgentId> members_;  // by nonce: whose beats these are

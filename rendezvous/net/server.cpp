@@ -25,6 +25,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
         Peers::Handlers{[this](AgentId id, Peer& peer, std::string const& payload) { received(id, peer, payload); },
                         [this](AgentId id, Peer const& peer, std::string how, Ended ended) {
                           lost(id, peer, std::move(how), ended);
+                        },
+                        [this](std::string const& from, std::uint32_t uid) {
+                          complain("crowd", "a stranger from " + from +
+                                                ", one of many: the connection belongs to uid " + std::to_string(uid));
                         }});
   }
 

@@ -21,6 +21,8 @@ class SocketOwners {
   static Result<SocketOwners> open();
   /// For each connection the socket at the caller's end, when it is here.
   [[nodiscard]] std::vector<std::optional<SeenSocket>> find(std::vector<TcpEnds> const& connections);
+  /// Whether one connection costs microseconds: else all of the host's are read for it.
+  [[nodiscard]] bool quick() const { return static_cast<bool>(netlink_); }
   /// As whom the kernel shows this process's sockets.
   [[nodiscard]] std::uint32_t own() const { return own_; }
 

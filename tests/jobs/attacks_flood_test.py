@@ -2,11 +2,20 @@
 Usage: attacks_flood_test.py CXXRUN"""
 import re
 import resource
+import signal
+import subprocess
+import sys
+import unittest
 
 import attack_jobs
 import jobs
-from attack_jobs import NO_LINE, VICTIM, Attack, SocketAttack, as_user
-from jobs import read
+from attack_jobs import ATTACKER, NO_LINE, PROGRAM, VICTIM, Attack, SocketAttack, as_user
+from jobs import read, wait_until
+from stranger_jobs import listening
+
+sys.path[:0] = [str(attack_jobs.HERE.parent / "faults"), str(attack_jobs.HERE.parent / "support")]
+import machines
+import wires
 
 SILENT = 10_000
 STORE_CAP = (1 << 30) + (256 << 20)  # docs/design/store_protocol.md: what it keeps, and replies that nobody takes
@@ -84,6 +93,68 @@ time.sleep(GUARD)
         self.row("sends the store 4 GB of values and asks for as many, on 64 connections",
                  "what goes beyond 1 GiB is closed; the agent's memory stays below 1.5 GiB and the job goes on",
                  self.line([job], "the store would hold more than"), who="a process of the same user")
+
+
+@unittest.skipIf(wires.missing("setpriv"), wires.missing("setpriv"))
+class Election(Attack):
+    """Three nodes, each a network namespace; the first one is lost while the others' standby ports are flooded."""
+    AREA = "floods"
+    CALLS = 8000  # of each flooder
+
+    # Calls as an agent does and proves nothing; whoever is closed calls again.
+    CALL = """
+import resource, select
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+poll, calls, word = select.epoll(), {}, frame(call_of_nobody())
+def call():
+    there = socket.socket()
+    there.setblocking(False)
+    there.connect_ex((sys.argv[1], int(sys.argv[2])))
+    calls[there.fileno()] = there
+    poll.register(there, select.EPOLLOUT | select.EPOLLRDHUP)
+for _ in range(int(sys.argv[3])): call()
+print("ready", flush=True)
+while True:
+    for fd, happened in poll.poll():
+        if happened & (select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP):
+            poll.unregister(fd)
+            calls.pop(fd).close()
+            call()
+        else:
+            calls[fd].send(word)
+            poll.modify(fd, select.EPOLLRDHUP)
+"""
+
+    def flood(self, net, address, port):
+        process = subprocess.Popen(
+            ["nsenter", f"--net={net}", "setpriv", f"--reuid={ATTACKER}", "--clear-groups", "/usr/bin/python3", "-c",
+             PROGRAM + "import sys\n" + self.CALL, address, str(port), str(self.CALLS)], stdout=subprocess.PIPE, cwd="/",
+            preexec_fn=machines.die_with_parent)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_flooded_standby_ports(self):
+        with wires.Wires(3) as wired, machines.Cluster(wired, self.dir) as cluster:
+            cluster.start(jobs.CXXRUN, ["--nnodes", "2:3", "--log-dir", "/dev/null"], ["sleep", "1000"], {"HOME": self.dir},
+                          derived=True)
+            said = lambda: "".join(machine.said for machine in cluster.machines)
+            wait_until(lambda: "generation 1 runs: 3 nodes" in said(), "they run")
+            flooders = []
+            for called in (1, 2):
+                [agent] = cluster.machines[called].agent()
+                for port in listening(agent, f"/proc/{agent}/net"):
+                    flooders += [self.flood(wired.hosts[caller].net, wired.hosts[called].address, port) for caller in (1, 2)]
+            for each in flooders:
+                each.stdout.readline()
+            wait_until(lambda: "one of many" in said(), "it is crowded")
+            machines.send(cluster.machines[0].all(), signal.SIGKILL)
+            wait_until(lambda: re.search(r"generation \d+ runs: 2 nodes", said()), "the others go on: " + said())
+            line = next(line for line in said().splitlines() if "one of many" in line)
+        self.row(f"calls the standby ports of two nodes on {2 * self.CALLS} connections each, from both of them, while the "
+                 "first node is lost", "the others elect a coordinator and go on",
+                 re.sub(r"stranger from [\d.]+", "stranger from ADDRESS", line), who=f"uid {ATTACKER} on the same nodes")
 
 
 class Sockets(SocketAttack):

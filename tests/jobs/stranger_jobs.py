@@ -65,11 +65,11 @@ def sockets_of(pid):
     return inodes
 
 
-def listening(pid):
-    """Ports on which the process listens."""
+def listening(pid, tables="/proc/net"):
+    """Ports on which the process listens. `tables`: of its network namespace."""
     inodes = sockets_of(pid)
     ports = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+    for table in (tables + "/tcp", tables + "/tcp6"):
         for line in read(table).splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and fields[9] in inodes:
