@@ -64,7 +64,8 @@ Report report_on(std::vector<StepNode> const& nodes) {
 
 }  // namespace
 
-int run_doctor(Options const& options, Environment const& environment, Whereabouts const& here) {
+int run_doctor(Options const& options, Environment const& environment, Whereabouts const& here,
+               GivenSecret const& secret) {
   auto const slurm = read_slurm(environment, here);
   auto const step = slurm ? slurm->step : std::nullopt;
   if (step && step->task_index > 0) {
@@ -74,6 +75,11 @@ int run_doctor(Options const& options, Environment const& environment, Whereabou
   auto const meeting = meeting_of(options, step);
   if (!meeting) {
     std::fprintf(stderr, "cxxrun: %s\n", meeting.error().message().c_str());
+    return kExitUsage;
+  }
+  auto const keys = key_transports(options.auth, secret, value_of(environment, "HOME"));
+  if (!keys) {
+    std::fprintf(stderr, "cxxrun: %s\n", keys.error().message().c_str());
     return kExitUsage;
   }
   os::Caretaker const caretaker;
@@ -89,7 +95,8 @@ int run_doctor(Options const& options, Environment const& environment, Whereabou
   auto const towards_first = [&] { return os::address_towards((*meeting)->first, (*meeting)->ports.front(), kNaming); };
   auto const name = name_for_others(**meeting, towards_first);
   auto const nodes = meet_step(
-      **meeting, name.empty() ? os::host_name() : name, [&] { return own = look(); }, caretaker);
+      **meeting, options.auth == Auth::none ? Transports() : *keys, name.empty() ? os::host_name() : name,
+      [&] { return own = look(); }, caretaker);
   if (nodes) {
     return *nodes ? tell(options, report_on(**nodes)) : 0;
   }

@@ -6,28 +6,22 @@
 #include <cstring>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <optional>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include "rendezvous/trust/guard.hpp"
+#include "src/core/text.hpp"
+#include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
-#include "src/os/listening.hpp"
-#include "src/os/local_address.hpp"
 #include "src/os/poll_time.hpp"
+#include "src/os/random.hpp"
+#include "src/wire/frame.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {
 
 constexpr Millis kPatience{3000};
-constexpr Millis kForCaller{1000};  // others wait while one is answered
 constexpr int kAsks = 5;
-
-/// For people and for the difference of two clocks; nothing is decided by it.
-std::int64_t wall_us() {
-  using std::chrono::system_clock;
-  return std::chrono::duration_cast<std::chrono::microseconds>(system_clock::now().time_since_epoch()).count();
-}
 
 /// Whether the socket is ready for `events` before the deadline.
 bool ready(int socket, short events, TimePoint deadline) {
@@ -35,39 +29,64 @@ bool ready(int socket, short events, TimePoint deadline) {
   return os::retried([&] { return ::poll(&entry, 1, os::poll_time(deadline)); }) == 1;
 }
 
-/// Eight bytes, however they come.
-bool receive(int socket, std::int64_t& value, TimePoint deadline) {
-  std::array<char, sizeof value> bytes{};
-  std::size_t got = 0;
-  while (got < bytes.size() && ready(socket, POLLIN, deadline)) {
-    auto const size = os::retried([&] { return ::recv(socket, &bytes.at(got), bytes.size() - got, 0); });
-    if (size <= 0) {
+/// The caller's end of a connection: what the other end says, one frame at a time, before the deadline.
+class Line {
+ public:
+  Line(int socket, TimePoint deadline) : socket_(socket), deadline_(deadline) {}
+
+  /// Both ends prove themselves by the key. False: the other one does not.
+  bool prove(rendezvous::Key const& key) {
+    guard_ = rendezvous::Guard::of_caller(random_bytes<rendezvous::Fresh{}.size()>(), id_of(key));
+    auto const answer = send(guard_->call()) ? receive() : std::nullopt;
+    auto const heard = answer ? guard_->hear(*answer) : rendezvous::Broken{};
+    auto const* const offer = std::get_if<rendezvous::WantsKey>(&heard);
+    if (offer == nullptr || offer->offer.key != id_of(key)) {
       return false;
     }
-    got += static_cast<std::size_t>(size);
+    guard_->give(key);
+    return true;
   }
-  std::memcpy(&value, bytes.data(), bytes.size());
-  return got == bytes.size();
-}
 
-/// They fit into the buffer of whoever reads the answers.
-bool send_value(int socket, std::int64_t value) {
-  return os::retried([&] { return ::send(socket, &value, sizeof value, MSG_NOSIGNAL); }) == sizeof value;
-}
-
-void without_delay(int socket) {
-  int const yes = 1;
-  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-}
-
-/// Whoever says nothing for long, or more than nodes do, is let go.
-void answer(int caller) {
-  without_delay(caller);
-  auto const deadline = Clock::now() + kForCaller;
-  std::int64_t asked = 0;
-  for (int left = kAsks; left > 0 && receive(caller, asked, deadline) && send_value(caller, wall_us()); --left) {
+  std::optional<std::int64_t> ask_clock() {
+    auto const answer = send(guard_ ? guard_->say(kAskClock) : kAskClock) ? receive() : std::nullopt;
+    if (!answer || !guard_) {
+      return answer ? number_in<std::int64_t>(*answer) : std::nullopt;
+    }
+    auto const heard = guard_->hear(*answer);
+    auto const* const opened = std::get_if<rendezvous::Unsealed>(&heard);
+    return opened != nullptr ? number_in<std::int64_t>(opened->payload) : std::nullopt;
   }
-}
+
+ private:
+  /// It fits into the buffer of whoever reads the answers.
+  bool send(std::string const& payload) {
+    std::string const bytes = wire::frame(payload);
+    auto const sent = os::retried([&] { return ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); });
+    return sent == static_cast<ssize_t>(bytes.size());
+  }
+
+  std::optional<std::string> receive() {
+    for (;;) {
+      auto frame = reader_.next();
+      if (!frame || frame->has_value()) {
+        return frame ? *std::move(frame) : std::nullopt;
+      }
+      std::array<char, 16384> chunk{};
+      auto const size = ready(socket_, POLLIN, deadline_)
+                            ? os::retried([&] { return ::recv(socket_, chunk.data(), chunk.size(), 0); })
+                            : 0;
+      if (size <= 0) {
+        return std::nullopt;
+      }
+      reader_.feed({chunk.data(), static_cast<std::size_t>(size)});
+    }
+  }
+
+  int socket_;
+  TimePoint deadline_;
+  wire::FrameReader reader_;
+  std::optional<rendezvous::Guard> guard_;
+};
 
 /// 0, or why no connection came about.
 int connect_to(addrinfo const& address, os::UniqueFd& made, TimePoint deadline) {
@@ -86,35 +105,12 @@ int connect_to(addrinfo const& address, os::UniqueFd& made, TimePoint deadline) 
 
 }  // namespace
 
-Result<std::unique_ptr<Answerer>> Answerer::start() {
-  auto listening = os::listen_at({});
-  if (!listening) {
-    return listening.error();
-  }
-  std::unique_ptr<Answerer> made(new Answerer);
-  made->port_ = listening->port;
-  made->shared_ =
-      std::make_shared<Shared>(Shared{std::move(listening->sockets.front()), os::UniqueFd(::eventfd(0, EFD_CLOEXEC))});
-  made->thread_ = os::BoundedThread::start("doctor", [shared = made->shared_] {
-    std::array<pollfd, 2> entries{pollfd{shared->listener.get(), POLLIN, 0}, pollfd{shared->ended.get(), POLLIN, 0}};
-    while (os::retried([&] { return ::poll(entries.data(), entries.size(), -1); }) > 0 && entries[1].revents == 0) {
-      os::UniqueFd const caller(::accept4(shared->listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (caller) {
-        answer(caller.get());
-      }
-    }
-  });
-  return made;
+std::int64_t wall_us() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::microseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-Answerer::~Answerer() {
-  ::eventfd_write(shared_->ended.get(), 1);
-  if (thread_) {
-    thread_->join_until(Clock::now() + kPatience);
-  }
-}
-
-Call Callee::call() {
+Call Callee::call(std::optional<rendezvous::Key> const& key) {
   Call call{index_, "", 0, 0};
   auto const addresses = name_.take();
   if (!addresses) {
@@ -135,19 +131,21 @@ Call Callee::call() {
     call.error = std::strerror(error);
     return call;
   }
-  without_delay(socket.get());
+  int const yes = 1;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  Line line(socket.get(), deadline);
   std::optional<double> shortest;
-  for (int i = 0; i < kAsks; ++i) {
+  for (int asks = !key || line.prove(*key) ? kAsks : 0; asks > 0; --asks) {
     auto const asked = Clock::now();
     auto const wall = wall_us();
-    std::int64_t theirs = 0;
-    if (!send_value(socket.get(), 0) || !receive(socket.get(), theirs, deadline)) {
+    auto const theirs = line.ask_clock();
+    if (!theirs) {
       break;
     }
     double const took = std::chrono::duration<double, std::micro>(Clock::now() - asked).count();
     if (!shortest || took < *shortest) {
       shortest = call.round_trip = took;
-      call.ahead = static_cast<double>(theirs - wall) - took / 2;
+      call.ahead = static_cast<double>(*theirs - wall) - took / 2;
     }
   }
   call.error = shortest ? "" : "connected, and then no answer";

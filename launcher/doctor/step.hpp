@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/doctor/board.hpp"
 #include "launcher/doctor/meeting.hpp"
 #include "launcher/doctor/step_findings.hpp"
 #include "src/os/caretaker.hpp"
@@ -16,6 +17,7 @@ namespace cxxrun::launcher::doctor {
 /// the others call it. `look` waits for this node's facts; by then other nodes have been called. An error: the first
 /// node cannot be reached, or nothing can listen.
 [[nodiscard]] Result<std::optional<std::vector<StepNode>>> meet_step(Meeting const& meeting,
+                                                                     Transports const& transports,
                                                                      std::string const& own_name,
                                                                      std::function<Facts()> const& look,
                                                                      os::Caretaker const& caretaker);

@@ -262,8 +262,8 @@ Finding judge_no_table(Error const& why) {
   std::string remedy = "see whether that node runs its own cxxrun --doctor, and what lies between";
   if (why.code == Errc::permission) {
     remedy =
-        "munged must run on both with one key, clocks within 5 minutes, and the doctor as one user: try "
-        "munge -n | ssh NODE unmunge";
+        "a job needs one of these on both: munged with one key, clocks within 5 minutes and one user (try munge -n | "
+        "ssh NODE unmunge), a home directory that they share, or CXXRUN_SECRET_FILE";
   } else if (why.code == Errc::in_use) {
     remedy = "give all nodes another port: --rdzv-endpoint HOST:PORT";
   }
@@ -288,10 +288,12 @@ Findings judge_step(std::vector<StepNode> const& nodes) {
   found.push_back(judge_clocks(nodes));
   judge_sameness(found, nodes);
   found.push_back(judge_sharing(nodes));
-  if (auto const why = value_of(nodes.front().facts, "table.plain"); !why.empty()) {
+  auto const without = std::find_if(nodes.begin(), nodes.end(),
+                                    [](auto const& node) { return !value_of(node.facts, "munge.error").empty(); });
+  if (without != nodes.end()) {
     found.push_back({Grade::note, "MUNGE",
-                     "not used, so that anybody in the network could write into this table: " + why,
-                     "a job on several nodes needs it or another key: a home directory that all share, or "
+                     "not used on " + without->host + ": " + value_of(without->facts, "munge.error"),
+                     "none is needed: these nodes know each other by a home directory that they share, or by "
                      "CXXRUN_SECRET_FILE"});
   } else {
     found.push_back({Grade::fine, "MUNGE", "works between the nodes", ""});

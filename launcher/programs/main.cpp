@@ -362,12 +362,12 @@ void tell(AgentConfig const& config, std::vector<std::string> const& notes) {
 
 /// The exit code of what starts no job.
 std::optional<int> without_job(Options const& options, std::vector<std::string> const& arguments,
-                               Environment const& environment) {
+                               Environment const& environment, GivenSecret const& secret) {
   if (auto const& shell = options.print_completion; !shell.empty()) {
     std::fputs(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion, stdout);
     return 0;
   }
-  return options.doctor ? std::optional(doctor::run_doctor(options, environment, whereabouts()))
+  return options.doctor ? std::optional(doctor::run_doctor(options, environment, whereabouts(), secret))
          : options.init ? std::optional(doctor::run_init(options, arguments, environment))
                         : std::nullopt;
 }
@@ -440,7 +440,7 @@ int run(std::vector<std::string> const& arguments) {
     return early->code;
   }
   auto& options = *std::get_if<Options>(&parsed);
-  if (auto const code = without_job(options, arguments, environment)) {
+  if (auto const code = without_job(options, arguments, environment, secret)) {
     return *code;
   }
   std::vector<std::string> notes;

@@ -1,6 +1,6 @@
 // Peers: the connections of a coordinator, from the first byte to the last, and which of them belong together.
 //
-// Shell header: for server.cpp only. Runs on the thread of the io_context given to it.
+// Shell header: for server.cpp and launcher/doctor/board.cpp only. Runs on the thread of the io_context given to it.
 #pragma once
 
 #include <functional>

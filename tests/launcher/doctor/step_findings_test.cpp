@@ -73,7 +73,7 @@ TEST_CASE("step: of many nodes the pairs are others each time, with other distan
 TEST_CASE("step: what anybody could have written is said", "[unit]") {
   auto nodes = sound(2);
   CHECK(about(nodes, "MUNGE").grade == Grade::fine);
-  nodes[0].facts["table.plain"] = "libmunge.so.2 is not installed here";
+  nodes[0].facts["munge.error"] = "libmunge.so.2 is not installed here";
   CHECK(about(nodes, "MUNGE").grade == Grade::note);
 }
 
@@ -103,8 +103,8 @@ TEST_CASE("step: who did not come, and who cannot call whom, is named", "[unit]"
 
 TEST_CASE("step: a first node that is not trusted has another remedy than one that is not reached", "[unit]") {
   CHECK(judge_no_table(fail(Errc::in_use, "port 80")).remedy.starts_with("give all nodes another port"));
-  CHECK(
-      judge_no_table(fail(Errc::permission, "not trusted")).remedy.starts_with("munged must run on both with one key"));
+  CHECK(judge_no_table(fail(Errc::permission, "not trusted"))
+            .remedy.starts_with("a job needs one of these on both: munged with one key"));
   CHECK(judge_no_table(fail(Errc::timeout, "not reached")).remedy.starts_with("see whether that node runs"));
 }
 
