@@ -159,7 +159,7 @@ void Channel::tell_called() {
 
 void Channel::wrap_key(CallId const& call) {
   finding_ = true;
-  keys_->wrap_for(call, [weak = weak_from_this()](std::vector<Wrap> wraps) {
+  keys_->wrap_for(call, weak_from_this(), [weak = weak_from_this()](std::vector<Wrap> wraps) {
     auto const self = weak.lock();
     if (self && self->open_) {
       self->finding_ = false;

@@ -136,18 +136,19 @@ Guard KeyRing::calls() const {
   return Guard::of_caller(random_bytes<Fresh{}.size()>(), own_ ? id_of(*own_) : latest_);
 }
 
-void KeyRing::wrap_for(CallId const& call, std::function<void(std::vector<Wrap>)> done) {
+void KeyRing::wrap_for(CallId const& call, std::weak_ptr<void> caller, std::function<void(std::vector<Wrap>)> done) {
   if (ways_.empty()) {
     boost::asio::post(io_, [done = std::move(done)] { done({}); });
     return;
   }
-  waiting_.push_back({call, std::move(done)});
+  waiting_.push_back({call, std::move(caller), std::move(done)});
   if (!wraps_) {
     wrap_next();
   }
 }
 
-/// One wrap is for all that wait, so that a crowd costs few calls of munged.
+/// One wrap is for all that wait, so that a crowd costs few calls of munged. Callers that hung up while they waited are
+/// left out: a flood leaves thousands of them, and each batch has room for kMostCalls.
 void KeyRing::wrap_next() {
   struct Batch {
     std::vector<Waiting> callers;
@@ -158,6 +159,10 @@ void KeyRing::wrap_next() {
     for (auto& caller : std::exchange(waiting_, {})) {
       boost::asio::post(io_, [done = std::move(caller.done)] { done({}); });
     }
+    return;
+  }
+  std::erase_if(waiting_, [](Waiting const& each) { return each.caller.expired(); });
+  if (waiting_.empty()) {
     return;
   }
   auto const batch = std::make_shared<Batch>();

@@ -43,9 +43,9 @@ class KeyRing : public std::enable_shared_from_this<KeyRing> {
 
   [[nodiscard]] Guard called() const;
   [[nodiscard]] Guard calls() const;
-  /// Wraps the own key for who has said that call. `done` runs later, from the io_context, unless the ring is gone:
-  /// with none where nobody else is to get the key from here.
-  void wrap_for(CallId const& call, std::function<void(std::vector<Wrap>)> done);
+  /// Wraps the own key for who has said that call. `done` runs later, from the io_context, unless the ring or
+  /// `caller` is gone: with none where nobody else is to get the key from here.
+  void wrap_for(CallId const& call, std::weak_ptr<void> caller, std::function<void(std::vector<Wrap>)> done);
   /// The key that an answer is about, if it is known.
   [[nodiscard]] std::optional<Key> known(KeyId const& id) const;
   /// Takes it out of one of the wraps of the answer to that call. `found` runs later, from the io_context, unless the
@@ -55,6 +55,7 @@ class KeyRing : public std::enable_shared_from_this<KeyRing> {
  private:
   struct Waiting {
     CallId call;
+    std::weak_ptr<void> caller;
     std::function<void(std::vector<Wrap>)> done;
   };
   [[nodiscard]] bool has(WrapKind kind) const;

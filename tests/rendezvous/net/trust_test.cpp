@@ -44,7 +44,8 @@ std::string const kOther = "b1946ac92492d2347c6235b4d2611184";
 
 std::vector<Wrap> wraps_for(boost::asio::io_context& io, KeyRing& keys, CallId const& call) {
   std::optional<std::vector<Wrap>> made;
-  keys.wrap_for(call, [&](std::vector<Wrap> wraps) { made = std::move(wraps); });
+  auto const caller = std::make_shared<int>();
+  keys.wrap_for(call, caller, [&](std::vector<Wrap> wraps) { made = std::move(wraps); });
   REQUIRE(wait_until(io, [&] { return made.has_value(); }));
   return *made;
 }
@@ -393,15 +394,39 @@ TEST_CASE("trust: a crowd gets the key out of a few wraps, each of them for all 
   REQUIRE(keys->make(true));
   std::size_t right = 0;
   constexpr std::size_t kCrowd = 500;
+  auto const caller = std::make_shared<int>();
   for (std::size_t i = 0; i < kCrowd; ++i) {
     auto const call = id_of_call(std::to_string(i));
-    keys->wrap_for(call, [&, call](std::vector<Wrap> wraps) {
+    keys->wrap_for(call, caller, [&, call](std::vector<Wrap> wraps) {
       auto const grant = read_grant(*unwrap(secret, wraps.at(0).bytes));
       right += take_key(*grant, {"run job"}, call) ? 1 : 0;
     });
   }
   CHECK(wait_until(io, [&] { return right == kCrowd; }));
   CHECK(*asked <= 2 + static_cast<int>(kCrowd / kMostCalls) + 1);
+}
+
+TEST_CASE("trust: callers that hung up while they waited for the key cost no wrap") {
+  boost::asio::io_context io;
+  auto const secret = *read_secret(kSecret);
+  auto const asked = std::make_shared<std::atomic<int>>(0);
+  auto const keys = std::make_shared<KeyRing>(io, KeyTransports{false,
+                                                                [secret, asked](bool) -> Result<Key> {
+                                                                  ++*asked;
+                                                                  return secret;
+                                                                },
+                                                                {},
+                                                                {"run job"}});
+  REQUIRE(keys->make(true));
+  auto gone = std::make_shared<int>();
+  int answers = 0;
+  for (int i = 0; i < 1000; ++i) {
+    keys->wrap_for(id_of_call("gone " + std::to_string(i)), gone, [&](std::vector<Wrap> const&) { ++answers; });
+  }
+  gone.reset();
+  wraps_for(io, *keys, id_of_call("here"));
+  CHECK(answers <= 1);  // of the first, which was begun before it was gone
+  CHECK(*asked == 3);   // for the run, for the first caller, and for the one that is here
 }
 
 TEST_CASE("trust: a node that comes once the key file was replaced is let in by the new one") {
