@@ -10,17 +10,17 @@ import judge
 HEAD = """# What is said of a failure
 
 Written by `tests/failures/run build/release --markdown docs/evidence/failures.md` (as root; `--only NAME` for some of
-them); do not edit. Each failure is made to happen under cxxrun and under torchrun, with the same program, options and
-root. Those of GPUs are recorded texts of PyTorch 2.x, printed by a worker that then dies the same way. Workers' lines
-are on the console behind a prefix, in both; only what a launcher says itself is judged, by key words
-(`tests/failures/rows.py`) and not by hand:
+them); do not edit. `--all` prints what each launcher said. Each failure is provoked under cxxrun and under torchrun,
+with the same program and options, as root. GPU failures are recorded texts of PyTorch 2.x, printed by a worker that
+then dies the same way. Workers' lines are on the console behind a prefix, in both; only what a launcher says itself is
+judged, by key words (`tests/failures/rows.py`) and not by hand:
 
 - who: the first rank that the report calls failed is the one that failed, or the lost node is named
 - cause: all key words of the cause are in the report
 - log: the path of a log file of that rank is in the report, and the file is there
 - lines: how many the launcher itself printed; s: from the failure until it ended; "silent": it ran on after that time
-
-In the texts DIR, TREE and HOST stand for this machine's, and `… N lines …` for what was left out.
+"""
+TEXTS = """In the texts DIR, TREE and HOST stand for this machine's, and `… N lines …` for what was left out.
 """
 TREE = str(pathlib.Path(__file__).resolve().parents[2])
 
@@ -42,11 +42,12 @@ def cells(result, seen, own, found):
 
 
 def table(results, both):
-    yield "| failure " + "".join(f"| {side.name}: who | cause | log | lines | s " for side in both) + "|"
-    yield "|---|" + "---|" * (5 * len(both))
+    yield "| failure | what happens " + "".join(f"| {side.name}: who | cause | log | lines | s " for side in both) + "|"
+    yield "|---|---|" + "---|" * (5 * len(both))
     for result in results:
         seen = [cells(result, *result.seen[side.name]) if side.name in result.seen else "| " * 5 for side in both]
-        yield f"| [{result.row.name}](#{result.row.name}) " + "".join(seen) + "|"
+        skipped = f"; skipped: {result.skipped}" if result.skipped else ""
+        yield f"| {result.row.name} | {result.row.what}{skipped} " + "".join(seen) + "|"
 
 
 def section(result):
@@ -86,11 +87,13 @@ def account(planned, verdict):
 
 
 def page(results, both, played):
-    """`played`: the faults that hit one job, and its verdict; or None."""
+    """The table. `played`: the faults that hit one job, and its verdict; or None."""
     launchers = ", ".join(f"{side.name} {side.version}" for side in both)
     where = f"{datetime.date.today()}, Linux {platform.release()}: {launchers}."
-    lines = [HEAD, where, "", *table(results, both), ""]
-    for result in results:
-        lines += section(result)
-    lines += account(*played) if played else []
+    lines = [HEAD, where, "", *table(results, both), "", *(account(*played) if played else [])]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def texts(results):
+    """What each launcher said, failure by failure."""
+    return "\n".join([TEXTS, *(line for result in results for line in section(result))])

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Runs the tests in which another user attacks a job and writes what they saw to docs/evidence/attacks.md.
 
-Usage: attacks_table.py BUILD_DIR [--quick] [--check]
-  --quick   without the tests labelled slow
-  --check   write nothing; fail when the page would change (rows of tests that did not run are not missed)"""
+Usage: attacks_table.py BUILD_DIR [--all]
+  --all   write nothing; print the page"""
 import pathlib
 import sys
 

@@ -2,8 +2,8 @@
 """Runs the tests that meet the newest torchrun, and writes what they saw to docs/evidence/torchrun_tested.md. `make` and
 `source` of tests/support/todays_torch fetch it before.
 
-Usage: torchrun_table.py BUILD_DIR [--check]
-  --check   write nothing; fail when the page would change"""
+Usage: torchrun_table.py BUILD_DIR [--all]
+  --all   write nothing; print the page"""
 import pathlib
 import sys
 

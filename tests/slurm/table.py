@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Runs the tests on a real Slurm and writes what they saw to docs/evidence/slurm_tested.md: what you type, what happened.
 
-Usage: table.py BUILD_DIR [--quick] [--check]
-  --quick   without the tests labelled slow
-  --check   write nothing; fail when the page would change (rows of tests that did not run are not missed)"""
+Usage: table.py BUILD_DIR [--all]
+  --all   write nothing; print all rows, not only the first of each area"""
 import pathlib
 import subprocess
 import sys
@@ -13,10 +12,11 @@ import evidence
 
 HEAD = """# What was tried on a real Slurm
 
-Written by `tests/slurm/table.py`, from tests that all passed; do not edit. {version} on one machine: each node
-is a set of Linux namespaces with its own network, host name, /tmp and PIDs. GPUs are device files with no device
-behind them.
+Written by `tests/slurm/table.py build/release`, from tests that all passed; do not edit. With `--all` it prints every
+row. {version} on one machine: each node is a set of Linux namespaces with its own network, host name, /tmp and
+PIDs. GPUs are device files with no device behind them.
 """
+SHOWN = 5  # rows of each area
 
 
 def line(row):
@@ -29,4 +29,4 @@ def head():
 
 
 if __name__ == "__main__":
-    evidence.main(__doc__, "slurm_tested.md", ["-L", "^slurm$"], head, ["what you type", "what happened"], line)
+    evidence.main(__doc__, "slurm_tested.md", ["-L", "^slurm$"], head, ["what you type", "what happened"], line, SHOWN)

@@ -43,6 +43,19 @@ def page(head, columns, rows, line):
     return "\n".join(parts)
 
 
+def summary(head, columns, rows, line, most):
+    """Pure. The same page in one table, with the first `most` rows of each area."""
+    areas = {}
+    for row in rows:
+        areas.setdefault(row["area"], {})[line(row)] = None
+    lines = [f"| area, rows shown of all | {' | '.join(columns)} |", "|" + "---|" * (len(columns) + 1)]
+    for area, found in sorted(areas.items(), key=lambda item: item[0].strip("-").lower()):
+        shown = list(found)[:most]
+        names = [f"{area[0].upper()}{area[1:]}: {len(shown)} of {len(found)}"] + [""] * (len(shown) - 1)
+        lines += [f"| {name} {row}" for name, row in zip(names, shown)]
+    return f"{head}\n" + "\n".join(lines) + "\n"
+
+
 def collect(build, words):
     """The rows that the tests told, in the order of the tests, which is always the same."""
     with tempfile.NamedTemporaryFile("r", prefix="cxxrun-evidence-") as table:
@@ -55,24 +68,18 @@ def collect(build, words):
     return rows
 
 
-def main(usage, name, words, head, columns, line):
-    """What such a script does. `words`: which tests, for ctest; `head`: a function that gives what the page begins with."""
+def main(usage, name, words, head, columns, line, most=None):
+    """What such a script does. `words`: which tests, for ctest; `head`: a function that gives what the page begins with;
+    `most`: the page has no more rows of an area, and `--all` prints the others."""
     parser = argparse.ArgumentParser(usage=usage)
     parser.add_argument("build")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--all", action="store_true")
     given = parser.parse_args()
-    if given.quick and not given.check:
-        sys.exit("--quick sees only a part of the page; use it with --check")
-    rows = collect(given.build, words + ["-LE", "slow"] * given.quick)
-    path = os.path.normpath(os.path.join(PAGES, name))
-    if given.check:
-        with open(path) as f:
-            known = set(f.read().splitlines())
-        new = [text for text in map(line, rows) if text not in known]
-        if new:
-            sys.exit(f"not in docs/evidence/{name}:\n" + "\n".join(new))
+    rows = collect(given.build, words)
+    if given.all:
+        print(page(head(), columns, rows, line))
         return
+    path = os.path.normpath(os.path.join(PAGES, name))
     with open(path, "w") as f:
-        f.write(page(head(), columns, rows, line))
+        f.write(summary(head(), columns, rows, line, most) if most else page(head(), columns, rows, line))
     print(f"{os.path.relpath(path)}: {len(rows)} rows")

@@ -1,7 +1,9 @@
 """PyTorch's own store tests, Python's and C++'s, with the newest client against cxxrun-store: every one passes that is
 not in REASONS, and every one of REASONS fails. docs/evidence/torch_store.md is written from what came out.
 
-    torch_store_tests.py CXXRUN_STORE [--write]
+    torch_store_tests.py CXXRUN_STORE [--write | --all]
+  --write   write the page: what does not pass, and how many do
+  --all     print every test and method
 
 Exit code 77: skipped, because tests/support/todays_torch has fetched no PyTorch or none of its tests."""
 import glob
@@ -92,20 +94,25 @@ def methods(names, tests):
     lines, wrong = [], []
     for name in names:
         users = [path.name for path in tests if f".{name}(" in path.read_text()]
-        lines.append(f"| {name} | {'called in ' + ', '.join(users) if users else METHODS.get(name, '?')} |")
+        lines.append(f"| {name} | {'called in a test, ' + ', '.join(users) if users else METHODS.get(name, '?')} |")
         if not users and name not in METHODS:
             wrong.append(f"the client has {name}, which no test calls")
     return lines, wrong + [f"METHODS has {name} for nothing" for name in METHODS.keys() - set(names)]
 
 
-def page(client, release, parts):
+def page(client, release, parts, whole=False):
+    """`parts`: title, head of the first column, lines, and how a line begins that is only counted unless `whole`."""
     text = [f"""# PyTorch's own store tests against cxxrun-store
 
 The client is PyTorch {client}, the tests are those of {release}, the newest source package to be had. A server that a
 test wants is `cxxrun-store`, started for it; nothing else of a test is changed. Written by
-`tests/launcher/programs/torch_store_tests.py CXXRUN_STORE --write`; `scripts/test --full` runs them."""]
-    for title, columns, lines in parts:
-        text.append(f"## {title}\n\n| {columns} | |\n|---|---|\n" + "\n".join(lines))
+`tests/launcher/programs/torch_store_tests.py CXXRUN_STORE --write`; `--all` prints every test, and `scripts/test
+--full` runs them."""]
+    for title, column, lines, usual in parts:
+        others = [line for line in lines if f" | {usual}" not in line]
+        table = lines if whole else others
+        text.append(f"## {title}\n\n{len(lines) - len(others)} of {len(lines)}: {usual}" + (
+            f"\n\n| {column} | |\n|---|---|\n" + "\n".join(table) if table else ""))
     return "\n\n".join(text) + "\n"
 
 
@@ -121,11 +128,14 @@ def main():
     python_lines, wrong = judged(python_rows)
     cpp_lines, more = judged(cpp_rows)
     method_lines, unknown = methods(names, [test_store, HERE / "store_torch_test.py"])
-    text = page(client, release, [("test_store.py", "test", python_lines), ("TCPStoreTest.cpp", "test", cpp_lines),
-                                  (f"What the client of {client} has", "method", method_lines)])
+    parts = [("test_store.py", "test", python_lines, "passed"), ("TCPStoreTest.cpp", "test", cpp_lines, "passed"),
+             (f"Methods of the client of {client}", "method", method_lines, "called in a test")]
+    text = page(client, release, parts)
     passed = sum(row[1] == "passed" for row in python_rows + cpp_rows)
     print(f"{passed} of {len(python_rows) + len(cpp_rows)} pass")
     wrong += more + unknown + ([] if len(cpp_rows) > 4 and len(python_rows) > 40 else ["too few tests have run"])
+    if "--all" in sys.argv:
+        print(page(client, release, parts, whole=True))
     if "--write" in sys.argv:
         PAGE.write_text(text)
     elif not PAGE.exists() or PAGE.read_text() != text:
