@@ -6,6 +6,8 @@
          suffix may have any), and so does each docs/… named in another file. In a table whose first column is of files, a
          bare name stands in the folder of the name before it, or of the column's head.
   tests: `FILE: NAME` of a test's file: NAME is in it
+  code:  a page of docs/use and docs/design begins, after its title, with `Code:` and the functions that decide what it is
+         about, each before its file, which has it
   width: no line of docs/, README.md and CONTRIBUTING.md is wider than 120 columns, but in tables and code
 Usage: scripts/check_docs.py [--links] [ROOT]
   --links: of these the links alone, for pages that were installed without the tree
@@ -22,6 +24,7 @@ LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
 PATH = re.compile(r"(?<![\w./~-])(?:docs|tests|src|launcher|rendezvous|include|scripts)/[\w./*{},-]*")
 TEST = re.compile(r"`(tests/[\w./-]+\.(?:cpp|py)): ([^`]+)`")
 PAGE = re.compile(r"(?<![\w-])docs/[\w./-]*\w")
+OF_CODE = re.compile(r"docs/(?:use|design)/[\w.]+\.md")
 
 
 def slug(heading):
@@ -50,9 +53,25 @@ def names_in_row(head, row):
             yield f"{folder}/{name}"
 
 
+def code_violations(root, rel, text):
+    """Of the first paragraph of a page: Code: `f()` and `g()` in `src/a/b.cpp`, `h()` in `src/c.hpp`."""
+    paragraph = text.partition("\n")[2].strip().partition("\n\n")[0]
+    where = f"{rel}:{text[:text.find(paragraph)].count(chr(10)) + 1}"
+    found = re.findall(r"((?:`\w+\(\)`[^`]*)+)`([\w.]+/[\w./]+)`", paragraph)
+    if not paragraph.startswith("Code: ") or not found:
+        yield f"{where}: the page does not begin with `Code:`, a function and its file"
+    for functions, file in found if paragraph.startswith("Code: ") else []:
+        code = (root / file).read_text() if (root / file).is_file() else ""
+        for name in re.findall(r"`(\w+)\(\)`", functions):
+            if not re.search(rf"\b{name}\(", code):
+                yield f"{where}: {file} has no {name}()"
+
+
 def page_violations(root, path):
     rel = path.relative_to(root).as_posix()
     text = path.read_text()
+    if OF_CODE.fullmatch(rel):
+        yield from code_violations(root, rel, text)
     narrow = rel.startswith("docs/") or rel in ("README.md", "CONTRIBUTING.md")
     code = False
     first_column = ""
@@ -102,18 +121,23 @@ def self_test():
     """The check must be able to fail: what is planted is found, and nothing else."""
     with tempfile.TemporaryDirectory() as tmp:
         root = pathlib.Path(tmp)
-        for folder in ("docs", "src/a", "tests"):
+        for folder in ("docs/use", "docs/design", "src/a", "tests"):
             (root / folder).mkdir(parents=True)
-        (root / "src/a/good.cpp").write_text("// docs/page.md\n// docs/gone.md\n")
+        (root / "src/a/good.cpp").write_text("// docs/page.md\n// docs/gone.md\nint here() {}\n")
         (root / "tests/a_test.py").write_text("def test_that():\n")
         (root / "docs/page.md").write_text(
             "# A `good` page\n[ok](page.md#a-good-page) [ok](../src/) `src/a/good`, `src/{a}/g*`, https://x/src/none\n"
             "[gone](gone.md)\n[no heading](#nowhere)\n`src/a/none`, `src/{a,b}/good.cpp`\n" + "wide " * 30 + "\n"
             "\n| file in `src/a` |\n|---|\n| `good`, `bad` " + "wide " * 30 + "|\n\n    " + "code " * 30 + "\n"
             "`tests/a_test.py: test_that`, `tests/a_test.py: test_this`\n")
+        for name, said in (("design/good", "Code: `here()` in `src/a/good.cpp`."), ("design/none", "No such line."),
+                           ("use/gone", "Code: `here()` and `gone()`, both in `src/a/good.cpp`."),
+                           ("use/of_none", "Code: `src/a/good.cpp`.")):
+            (root / f"docs/{name}.md").write_text(f"# A page\n\n{said}\n\nCode: `gone()` in `src/a/good.cpp`.\n")
         found = [v.split()[0] for v in violations(root)]
-        return found == ["docs/page.md:3:", "docs/page.md:4:", "docs/page.md:5:", "docs/page.md:5:", "docs/page.md:6:",
-                         "docs/page.md:10:", "docs/page.md:13:", "src/a/good.cpp:2:"]
+        return found == ["docs/design/none.md:3:", "docs/page.md:3:", "docs/page.md:4:", "docs/page.md:5:", "docs/page.md:5:", "docs/page.md:6:",
+                         "docs/page.md:10:", "docs/page.md:13:", "docs/use/gone.md:3:", "docs/use/of_none.md:3:",
+                         "src/a/good.cpp:2:"]
 
 
 if __name__ == "__main__":
