@@ -1,5 +1,5 @@
 // Every rule of docs/design/election.md broken on purpose: the simulation has to notice, and by the rule that it
-// breaks. docs/design/simulation.md has the table.
+// breaks (docs/design/simulation.md).
 #include <iostream>
 
 #include "tests/simulation/traces.hpp"
