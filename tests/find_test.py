@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Says where a source file is tested: by the test of its name, else by its row in docs/design/testing.md.
+"""Says where a source file is tested: by the test of its name, else by its row in tests/sources.md.
 
   tests/find_test.py FILE…   prints the tests of each
   tests/find_test.py         fails when a source of rendezvous/ or launcher/ has neither, when a row names what does not
@@ -10,7 +10,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGE = "docs/design/testing.md"
+PAGE = "tests/sources.md"
 ROW = re.compile(r"\| `((?:rendezvous|launcher)/\w+)` \|(.+)\|(.+)\|")  # room, names of sources, paths of tests
 
 
