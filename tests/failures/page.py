@@ -71,11 +71,14 @@ def account(planned, verdict):
     yield ""
     yield (f"{len(planned)} faults at random, one after the other, hit the trainer of examples/train on three nodes with "
            "two workers each.")
-    yield "Then it is told to end. What `verdict.json` says:"
+    yield "Then it is told to end. What `verdict.json` says; `--all` prints what it says of each fault:"
     yield ""
     for name, value in verdict["account"].items():
         yield f"    {name:16} {value}"
-    yield ""
+
+
+def history(planned, verdict):
+    """How that job names each fault."""
     yield "| fault | generation | its end, as `verdict.json` names it | lost, s |"
     yield "|---|---|---|---|"
     past = list(verdict["history"])
@@ -94,6 +97,7 @@ def page(results, both, played):
     return "\n".join(lines).rstrip() + "\n"
 
 
-def texts(results):
-    """What each launcher said, failure by failure."""
-    return "\n".join([TEXTS, *(line for result in results for line in section(result))])
+def texts(results, played):
+    """What each launcher said, failure by failure; and how the job with many faults names each."""
+    lines = [TEXTS, *(line for result in results for line in section(result))]
+    return "\n".join(lines + (list(history(*played)) if played else []))
