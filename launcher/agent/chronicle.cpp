@@ -12,7 +12,6 @@
 #include "launcher/logs/log_file.hpp"
 #include "launcher/logs/report.hpp"
 #include "launcher/story/story_json.hpp"
-#include "launcher/story/trace.hpp"
 #include "src/core/limits.hpp"
 #include "src/core/text.hpp"
 #include "src/os/bounded_thread.hpp"
@@ -87,30 +86,13 @@ struct Chronicle::Queue {
   }
 };
 
-Result<void> check_story_file(std::string const& path) {
-  std::error_code ignored;
-  auto const parent = std::filesystem::path(path).parent_path();
-  bool const there = std::filesystem::exists(path, ignored);
-  int const error = std::filesystem::is_directory(path, ignored) ? EISDIR
-                    : there && access(path.c_str(), W_OK) != 0   ? errno
-                    : !there && access(parent.empty() ? "." : parent.c_str(), W_OK | X_OK) != 0 ? errno
-                                                                                                : 0;
-  if (error == 0) {
-    return {};
-  }
-  return fail(Errc::io, printable(path) +
-                            ": cannot be written: " + std::strerror(error) +  // NOLINT(concurrency-mt-unsafe)
-                            "; give a file in a directory that you may write to");
-}
-
 void hand_error_file(std::string const& from, std::string const& to, ExitStatus const& status) {
   if (auto const text = read_worker_file(from, kErrorFileBytes); !text.empty()) {
     say(os::write_path(to, error_file_for_caller(text, status)), to);
   }
 }
 
-Chronicle::Chronicle(ChroniclePlace const& place)
-    : dir_(place.dir), where_(place.host + ":" + dir_), trace_(place.trace) {
+Chronicle::Chronicle(ChroniclePlace const& place) : dir_(place.dir), where_(place.host + ":" + dir_) {
   if (dir_.empty()) {
     log(Level::debug, "the record of the job is not kept: there is no --log-dir");
     return;
@@ -163,9 +145,6 @@ void Chronicle::close() {
 }
 
 void Chronicle::add(rendezvous::story::Event const& event) {
-  if (!trace_.empty()) {
-    story_.push_back(event);
-  }
   if (queue_) {
     put(event_line(event, wall_ms()));
   }
@@ -182,9 +161,6 @@ void Chronicle::conclude(rendezvous::Verdict const& verdict) {
     if (say(folder && folder->replace("verdict.json", verdict_json(verdict), os::kForAll), dir_ + "/verdict.json")) {
       log(Level::info, "the record of the job: " + where_ + "/{events.jsonl,verdict.json}");
     }
-  }
-  if (!trace_.empty()) {
-    say(os::write_path(trace_, trace_text(story_)), trace_);
   }
 }
 

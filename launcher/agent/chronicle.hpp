@@ -1,5 +1,5 @@
 // Chronicle: the files that tell machines what happened to the job: events.jsonl and verdict.json beside each other in
-// a log directory, and the trace. Shell. docs/use/verdict.md.
+// a log directory. Shell. docs/use/verdict.md.
 //
 // Only who coordinates has one. Events are written by a thread of its own, so that a file system that hangs
 // or is full holds nobody up.
@@ -19,16 +19,12 @@ class BoundedThread;
 
 namespace cxxrun::launcher {
 
-/// Whether a file of this name can be written. The error says why not, and what to give instead.
-[[nodiscard]] Result<void> check_story_file(std::string const& path);
-
 /// Copies the worker's error file, if it has written one, to `to`, which is replaced. A line says what cannot be
 /// written.
 void hand_error_file(std::string const& from, std::string const& to, ExitStatus const& status);
 
 struct ChroniclePlace {
-  std::string dir;    ///< "" = logs are not kept
-  std::string trace;  ///< --trace; "" = none
+  std::string dir;  ///< "" = logs are not kept
   std::string run_id;
   std::string host;
 };
@@ -41,7 +37,7 @@ class Chronicle {
   Chronicle& operator=(Chronicle const&) = delete;
 
   void add(rendezvous::story::Event const& event);
-  /// The end: waits at most 2 s for what is pending, writes the other files, and says where they are.
+  /// The end: waits at most 2 s for what is pending, writes the other file, and says where they are.
   void conclude(rendezvous::Verdict const& verdict);
 
  private:
@@ -49,11 +45,9 @@ class Chronicle {
   void put(std::string line);
   void close();
 
-  std::string dir_;                              ///< as above
-  std::string where_;                            ///< the same for people, with the host
-  std::string trace_;                            ///< --trace; "" = none
-  std::vector<rendezvous::story::Event> story_;  ///< for the trace
-  std::shared_ptr<Queue> queue_;                 ///< shared with the thread, which may have to be left behind
+  std::string dir_;               ///< as above
+  std::string where_;             ///< the same for people, with the host
+  std::shared_ptr<Queue> queue_;  ///< shared with the thread, which may have to be left behind
   std::unique_ptr<os::BoundedThread> thread_;
 };
 

@@ -38,7 +38,7 @@ void Chronicles::add(std::string const& run_id, rendezvous::story::Event const& 
   }
   auto& chronicle = of_runs_[run_id];
   if (!chronicle) {
-    chronicle = std::make_unique<Chronicle>(ChroniclePlace{directory_of(log_dir_, run_id, host_), "", run_id, host_});
+    chronicle = std::make_unique<Chronicle>(ChroniclePlace{directory_of(log_dir_, run_id, host_), run_id, host_});
   }
   chronicle->add(event);
 }

@@ -127,8 +127,8 @@ void Hosting::make_coordinator(std::string const& fence_dir) {
   on.concluded = [this](std::string const& /*run_id*/, rendezvous::Verdict const& verdict) { verdict_ = verdict; };
   on.happened = [this](std::string const& run_id, rendezvous::story::Event const& event) {
     if (!chronicle_) {
-      chronicle_ = std::make_unique<Chronicle>(ChroniclePlace{config_.logs.temporary ? "" : config_.logs.path,
-                                                              config_.options.trace_file, run_id, config_.facts.host});
+      chronicle_ = std::make_unique<Chronicle>(
+          ChroniclePlace{config_.logs.temporary ? "" : config_.logs.path, run_id, config_.facts.host});
     }
     chronicle_->add(event);
     if (auto const* const took_over = std::get_if<rendezvous::story::TookOver>(&event.what)) {

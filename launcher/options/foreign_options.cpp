@@ -37,6 +37,7 @@ std::vector<ForeignOption> foreign_options() {
       {"--world-size", "scripts that start themselves",
        "--nnodes N and --nproc-per-node N; WORLD_SIZE is their product"},
       {"--dist-url --init-method", "scripts that start themselves", "--rdzv-endpoint HOST:PORT"},
+      {"--trace", "an older cxxrun", "--log-dir DIR, and after the job python -m cxxrun.trace DIR/*/events.jsonl"},
       {"--exit-barrier-timeout", "a newer torchrun", "drop it: nodes end together without a barrier"},
   };
 }

@@ -114,7 +114,6 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::vector<std::string> stdout_filters;  ///< lines on the console with one of these also go to filtered_stdout.log
   std::vector<std::string> stderr_filters;
   std::string log_level = "info";
-  std::string trace_file;  ///< "" = none
   // program
   bool virtual_local_rank = false;
   std::string warm;  ///< modules, comma-separated; "" = workers are executed

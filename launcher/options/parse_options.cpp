@@ -196,8 +196,6 @@ std::vector<OptionRow> output(Options& o) {
       {"--duplicate-stderr-filters", "WORD,...", "the same for stderr", set(o.stderr_filters, parse_filters)},
       ours({"--log-level", "debug|info|warn|error", "the least level of cxxrun's own lines [info]",
             set_word(o.log_level)}),
-      ours({"--trace", "FILE", "at the end, what the job's time was spent on, for Perfetto",
-            set(o.trace_file, parse_text)}),
   };
 }
 

@@ -232,11 +232,6 @@ Result<void> try_places(Options& options, std::string const& nonce) {
       return fail(Errc::usage, "--fence " + usable.error().context);
     }
   }
-  if (!options.trace_file.empty()) {
-    if (auto const usable = check_story_file(options.trace_file); !usable) {
-      return fail(Errc::usage, "--trace " + usable.error().context);
-    }
-  }
   return {};
 }
 

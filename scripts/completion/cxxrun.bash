@@ -18,8 +18,8 @@ _cxxrun() {
       --hang-timeout --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store
       --store-access --stdin --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir
       --log-rotate -r --redirects -t --tee --local-ranks-filter --ranks --fold-lines --log-line-prefix-template
-      --duplicate-stdout-filters --duplicate-stderr-filters --log-level --trace --watch --monitor-interval
-      --start-method --event-log-handler --logs-specs --print-completion" ;;
+      --duplicate-stdout-filters --duplicate-stderr-filters --log-level --watch --monitor-interval --start-method
+      --event-log-handler --logs-specs --print-completion" ;;
   esac
   valued=" ${valued//$'\n'/ } "
   COMPREPLY=()

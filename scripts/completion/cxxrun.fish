@@ -7,7 +7,7 @@ function __cxxrun_program
         --health-check-timeout --hang-timeout --checkpoint-signal --time-limit --max-requeues --progress-path --role \
         --agent-store --store-access --stdin --slurm-env --heartbeat-timeout --quorum --fence --scale-out \
         --join-window --log-dir --log-rotate -r --redirects -t --tee --local-ranks-filter --ranks --fold-lines \
-        --log-line-prefix-template --duplicate-stdout-filters --duplicate-stderr-filters --log-level --trace --watch \
+        --log-line-prefix-template --duplicate-stdout-filters --duplicate-stderr-filters --log-level --watch \
         --monitor-interval --start-method --event-log-handler --logs-specs --print-completion
     set -l words (commandline -opc)
     set -e words[1]
@@ -78,7 +78,6 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l log-line-prefix-templ
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l duplicate-stdout-filters -x -d 'lines with such a word also go to filtered_stdout.log'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l duplicate-stderr-filters -x -d 'the same for stderr'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l log-level -x -a 'debug info warn error' -d 'the least level of cxxrun\'s own lines [info]'
-complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l trace -x -d 'at the end, what the job\'s time was spent on, for Perfetto'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s m -l module -d 'program is a Python module (python3 -u -m program)'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l no-python -d 'execute program directly even if its name ends in .py'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l run-path -d 'program is a Python script, whatever its name'

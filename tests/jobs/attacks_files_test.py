@@ -213,15 +213,6 @@ while True:
         self.row("has another directory in the place of that of a run, with a link in the place of verdict.json",
                  "nothing goes through it; the file that it leads to is as it was", NO_LINE)
 
-    def test_link_in_the_place_of_the_trace(self):
-        place, precious = self.shared("traces", 0o2770), self.precious()
-        self.as_other("os.symlink(sys.argv[1], sys.argv[2])", precious, place + "/trace.json", extra_groups=[VICTIM])
-        job = self.start("--standalone", "--trace", place + "/trace.json", self.worker("note done"))
-        self.assert_codes([0], job)
-        self.assertEqual(read(precious), "as it was")
-        self.assertTrue(read(place + "/trace.json").startswith("["))
-        self.row("puts a link in the place of --trace", "it is replaced", NO_LINE, who=f"uid {ATTACKER}, of the group")
-
     def test_link_in_the_place_of_the_history_of_requeues(self):
         logs, precious = self.shared("logs", 0o2770), self.precious()
         bin_dir = self.shared("bin", 0o755)

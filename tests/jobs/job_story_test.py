@@ -1,13 +1,17 @@
-"""What is left of a job for machines: events.jsonl, verdict.json, the trace; and the account. Usage: job_story_test.py CXXRUN ASTRAY_WORKER"""
+"""What is left of a job for machines: events.jsonl, with its trace, and verdict.json; and the account. Usage: job_story_test.py CXXRUN ASTRAY_WORKER"""
 import glob
 import json
 import os
+import pathlib
 import signal
 import sys
 
 import jobs
 from job_succession_test import Succession
 from jobs import JobCase, read
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "src/python"))
+from cxxrun.trace import trace
 
 ASTRAY_WORKER = os.path.abspath(sys.argv.pop(2))
 PARTS = ("waiting_s", "startup_s", "training_s", "checkpoint_s", "lost_s", "stopping_s")
@@ -73,12 +77,12 @@ class OneNode(StoryCase):
         self.assertEqual(glob.glob(self.path("**/events.jsonl"), recursive=True), [])
 
     def test_a_failure_that_is_survived_is_in_the_account(self):
-        logs, trace = self.path("logs"), self.path("trace.json")
+        logs = self.path("logs")
         self.make_gate("never")
         program = self.worker('test $CXXRUN_GENERATION != 3 || exit 0\ntest $RANK = 0 || exit 3\ngate never')
-        job = self.run_job("--standalone", "--nproc-per-node", "2", "--log-dir", logs, "--trace", trace, program)
+        job = self.run_job("--standalone", "--nproc-per-node", "2", "--log-dir", logs, program)
         self.assertEqual(job.code, 0, job.stderr)
-        events, _, verdict = self.story(logs)
+        events, directory, verdict = self.story(logs)
         self.assertEqual(self.kinds(events), ["node_joined", "formed", "started", "worker_failed", "stop", "ended",
                                               "restart", "formed", "started", "worker_failed", "stop", "ended",
                                               "restart", "formed", "started", "ended", "verdict"])
@@ -92,22 +96,14 @@ class OneNode(StoryCase):
         self.assertEqual([event["delay_s"] for event in events if event["kind"] == "restart"], [0, 1])
         self.assertRegex(job.stderr, r"info: elapsed: .*, goodput [\d.]+ % at most")
         self.assertIn("to the end of generation 2: rank 1 on ", job.stderr)
-        self.check_trace(trace, first, second, third)
+        self.check_trace(directory, first, second, third)
 
-    def check_trace(self, path, *history):
-        bars = [bar for bar in json.loads(read(path)) if bar["ph"] == "X"]
+    def check_trace(self, directory, *history):
+        bars = [bar for bar in trace(read(directory + "/events.jsonl").splitlines(True)) if bar["ph"] == "X"]
         workers = sorted((bar["name"], bar["tid"]) for bar in bars if bar["pid"] == 1)
         self.assertEqual(workers, [(f"generation {number}", rank) for number in (1, 2, 3) for rank in (0, 1)])
         shown = [bar["ts"] for bar in bars if bar["pid"] == 0 and bar["tid"] == 1]
         self.assertEqual(shown, [round(each["began_s"] * 1e6) for each in history])
-
-    def test_a_trace_that_cannot_be_written_is_refused_at_the_start(self):
-        for path in (self.path("missing/trace.json"), self.dir):
-            job = self.run_job("--standalone", "--trace", path, self.worker("note up"))
-            self.assertEqual(job.code, 100, job.stderr)
-            self.assertEqual(len(job.stderr.splitlines()), 1, job.stderr)
-            self.assertIn(f"--trace {path}: cannot be written: ", job.stderr)
-        self.assertEqual(self.events(), [])
 
     def test_a_job_that_is_told_to_end_was_stopping(self):
         self.make_gate("never")

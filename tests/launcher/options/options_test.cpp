@@ -90,7 +90,6 @@ std::string sample(std::string const& name) {
                                                       {"--fold-lines", "off"},
                                                       {"--slurm-env", "keep"},
                                                       {"--log-level", "debug"},
-                                                      {"--trace", "trace.json"},
                                                       {"--monitor-interval", "1"},
                                                       {"--start-method", "fork"},
                                                       {"--event-log-handler", "console"},
