@@ -10,7 +10,6 @@ namespace cxxrun::launcher {
 namespace {
 
 constexpr std::size_t kBytesPerMicrosecond = 2;
-constexpr std::size_t kHeldBytes = std::size_t{16} << 10;  // of lines as they came, at least
 constexpr std::size_t kAlike = 4;         // lines that differ in numbers alone and are shown as they are
 constexpr std::size_t kEntryBytes = 192;  // what an entry takes besides its text
 constexpr std::size_t kNearFrames = 3;    // of the thread that died
@@ -42,14 +41,11 @@ std::string_view last_lines(std::string_view lines, std::size_t most) {
 }  // namespace
 
 void Evidence::feed(std::string_view chunk, TimePoint now) {
-  bool const calm = affordable(chunk.size(), now);
+  bool const calm = affordable(held_.size() + chunk.size(), now);
   if (calm) {
     place_held();
   }
-  auto const take = [&](std::string_view lines) {
-    reason_.notice(lines);
-    calm ? place(lines) : hold(lines);
-  };
+  auto const take = [&](std::string_view lines) { calm ? place(lines) : hold(lines); };
   auto const end = chunk.find('\n');
   if (end == std::string_view::npos) {
     open_.extend(chunk);
@@ -85,10 +81,11 @@ void Evidence::hold(std::string_view lines) {
   auto const old = held_.size() <= room ? held_.size() : last_lines(held_, std::min(room, kHeldBytes)).size();
   if (auto const passed = lines.size() - kept.size() + held_.size() - old; passed > 0) {
     fold(Shape::passed).count += passed;
+    reason_.skip();
     held_.erase(0, held_.size() - old);
+    make_room();
   }
   held_.append(kept);
-  make_room();
 }
 
 void Evidence::place_held() {
@@ -107,6 +104,7 @@ void Evidence::place(std::string_view lines) {
 }
 
 void Evidence::place_line(std::string_view text) {
+  reason_.notice(text);
   auto const shape = shape_of(text);
   bool const current = text.starts_with("Current thread 0x");
   in_current_ = current || (in_current_ && shape == Shape::native_frame);
@@ -127,7 +125,7 @@ void Evidence::place_line(std::string_view text) {
 }
 
 void Evidence::make_room() {
-  while (!entries_.empty() && bytes_ + held_.capacity() > kKeptBytes) {
+  while (!entries_.empty() && bytes_ > kKeptBytes) {
     bytes_ -= kEntryBytes;
     for (auto const& old : entries_.front().lines) {
       bytes_ -= cost(old);
@@ -201,9 +199,7 @@ LastWords Evidence::words() const {
   Evidence ended = *this;  // a last line without its newline is one, too
   ended.place_held();
   if (!open_.empty()) {
-    auto const last = ended.open_.end() + '\n';
-    ended.reason_.notice(last);
-    ended.place(last);
+    ended.place(ended.open_.end() + '\n');
   }
   auto const lines = ended.shown();
   std::size_t bytes = 0;

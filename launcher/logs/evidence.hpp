@@ -1,9 +1,9 @@
 // Evidence: what one worker's stderr says of its end, for the report of a failure. Pure.
 //
 // The line that says why is often old by the time the worker is dead: stacks, lists of modules and hundreds of copies
-// of one message follow it. So it is looked for in all that comes, and kept apart; the rest is folded into one line
-// with its number. A worker that writes faster than lines can be looked at one by one has that done for the last of
-// them alone: a fold says then how much lies in between.
+// of one message follow it. So it is kept apart; the rest is folded into one line with its number. Of a worker that
+// writes faster than lines can be looked at one by one the last of them are kept as they came, and looked at when it is
+// slower again, or dead: a fold says then how much was passed over before them.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,10 @@ namespace cxxrun::launcher {
 
 inline constexpr std::size_t kTailBytes = 8192;
 inline constexpr std::size_t kTailLines = 20;
-/// What is kept of a stream, in all: never more memory for a worker than 64 KiB.
+/// What is kept of a stream, once it was looked at: never more memory for a worker than 64 KiB.
 inline constexpr std::size_t kKeptBytes = std::size_t{48} << 10;
+/// Of lines as they came, while there is no time to look at them: at least so much is kept, at most twice as much.
+inline constexpr std::size_t kHeldBytes = std::size_t{128} << 10;
 /// Of so much at once each line is looked at, and again of twice as many bytes as microseconds have passed. That takes
 /// about 3 ns a byte, so 1 % of a CPU at most.
 inline constexpr std::size_t kLookBytes = std::size_t{1} << 20;

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-
-#include "launcher/logs/word_search.hpp"
+#include <utility>
 
 namespace cxxrun::launcher {
 namespace {
@@ -79,17 +78,49 @@ constexpr std::array<std::string_view, 10> kOthers{"Error",
                                                    "Current thread 0x",
                                                    kFatal};
 
+using Words = std::array<std::string_view, kSigns.size() + kOthers.size() + kAborts.size()>;
+
 /// The words of all signs, with their numbers, and then the others.
-WordSearch const& words() {
-  static auto const all = [] {
-    std::array<std::string_view, kSigns.size() + kOthers.size() + kAborts.size()> list;
-    auto end = std::transform(kSigns.begin(), kSigns.end(), list.begin(), [](Sign const& sign) { return sign.words; });
-    end = std::copy(kOthers.begin(), kOthers.end(), end);
-    std::copy(kAborts.begin(), kAborts.end(), end);
-    return list;
+constexpr Words kWords = [] {
+  Words list;
+  auto end = std::transform(kSigns.begin(), kSigns.end(), list.begin(), [](Sign const& sign) { return sign.words; });
+  end = std::copy(kOthers.begin(), kOthers.end(), end);
+  std::copy(kAborts.begin(), kAborts.end(), end);
+  return list;
+}();
+
+std::size_t pair_at(std::string_view text, std::size_t at) {
+  return static_cast<std::size_t>(static_cast<unsigned char>(text[at])) << 8U |
+         static_cast<unsigned char>(text[at + 1]);
+}
+
+/// By the two bytes with which they begin: the first word, and for each word the next one, as number + 1; 0 = none.
+struct Index {
+  std::array<std::uint8_t, 65536> first{};
+  std::array<std::uint8_t, kWords.size()> next{};
+};
+
+/// Calls `found` with the number of the first word that begins at each place of the line, until it returns true.
+template <class Found>
+bool find_words(std::string_view line, Found found) {
+  static auto const index = [] {
+    Index by_pair;
+    for (auto word = kWords.size(); word > 0; --word) {
+      by_pair.next.at(word - 1) =
+          std::exchange(by_pair.first.at(pair_at(kWords.at(word - 1), 0)), static_cast<std::uint8_t>(word));
+    }
+    return by_pair;
   }();
-  static WordSearch const search(all);
-  return search;
+  for (std::size_t at = 0; at + 1 < line.size(); ++at) {
+    auto word = index.first[pair_at(line, at)];
+    while (word != 0 && !line.substr(at).starts_with(kWords[word - 1U])) {
+      word = index.next[word - 1U];
+    }
+    if (word != 0 && found(word - 1U)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool is_name(char c) {
@@ -157,20 +188,20 @@ std::string_view without_rank(std::string_view line) {
   return line;
 }
 
-std::optional<std::size_t> notable(std::string_view text) {
-  auto const found = words().find(text);
-  return found ? std::optional(found->at) : std::nullopt;
+bool notable(std::string_view line) {
+  return find_words(line, [](std::size_t /*word*/) { return true; });
 }
 
 Telling telling(std::string_view line) {
   Telling found = by_its_start(line);
-  for (auto word = words().find(line); word; word = words().find(line, word->at + 1)) {
-    if (word->word < kSigns.size()) {
-      auto const& sign = kSigns.at(word->word);
+  find_words(line, [&found](std::size_t word) {
+    if (word < kSigns.size()) {
+      auto const& sign = kSigns.at(word);
       found.role = found.role == Role::culprit ? sign.role : found.role;
       found.strength = std::max(found.strength, sign.strength);
     }
-  }
+    return false;
+  });
   if (is_mere_warning(line)) {
     found.strength = std::min(found.strength, Strength::hints);
   }

@@ -2,9 +2,7 @@
 // Pure.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 #include "rendezvous/values/worker_exit.hpp"
@@ -20,8 +18,8 @@ struct Telling {
   rendezvous::Role role = rendezvous::Role::culprit;
 };
 
-/// Where the first word is that a line must have to say anything, or to say how the next ones are to be read. Fast.
-[[nodiscard]] std::optional<std::size_t> notable(std::string_view text);
+/// Whether it has a word that a line must have to say anything, or to say how the next ones are to be read. Fast.
+[[nodiscard]] bool notable(std::string_view line);
 
 /// Of a line without colours and without what() before it.
 [[nodiscard]] Telling telling(std::string_view line);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "launcher/logs/open_line.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -15,24 +14,10 @@ bool has(std::string_view line, std::string_view words) {
 
 }  // namespace
 
-void Reason::notice(std::string_view lines) {
-  std::string room;
-  while (!lines.empty()) {
-    if (!in_traceback_ && !details_) {
-      auto const at = notable(lines);
-      if (!at) {
-        return;
-      }
-      lines.remove_prefix(lines.substr(0, *at).rfind('\n') + 1);
-    }
-    auto const end = lines.find('\n');
-    consider(plain_line(lines.substr(0, end), room));
-    lines.remove_prefix(end + 1);
+void Reason::notice(std::string_view line) {
+  if (!in_traceback_ && !details_ && !notable(line)) {
+    return;
   }
-}
-
-/// Whether it says why, and better than what did so far.
-void Reason::consider(std::string_view line) {
   if (details_ || telling_.strength == Strength::explains) {
     follow(line);
   }

@@ -13,15 +13,16 @@ inline constexpr std::size_t kToldBytes = 1000;
 
 class Reason {
  public:
-  /// Whole lines, each with its newline. Those without a notable word are passed over at once, unless the line before
-  /// makes them part of it.
-  void notice(std::string_view lines);
+  /// The next line, as it is shown, without its newline. One without a notable word is passed over at once, unless the
+  /// line before makes it part of it.
+  void notice(std::string_view line);
+  /// Lines are missing here.
+  void skip() { in_traceback_ = chained_ = ignored_ = details_ = false; }
   /// At most kToldBytes; "" = no line does.
   [[nodiscard]] std::string const& told() const { return told_; }
   [[nodiscard]] rendezvous::Role role() const { return telling_.role; }
 
  private:
-  void consider(std::string_view line);
   void follow(std::string_view line);
 
   std::string told_;

@@ -204,7 +204,10 @@ TEST_CASE("evidence: in a flood the line that says why is found as well, whereve
       CHECK(lines_in(words.tail) <= 20);
     }
   }
-  CHECK(of(flood + "ValueError: no data\n" + flood, 65'536).told == "ValueError: no data");
+  auto const error = "ValueError: no data\n";
+  CHECK(of(flood + error + flood.substr(0, kHeldBytes - 100), 65'536).told == "ValueError: no data");
+  CHECK(of(error + flood, 65'536).told == "ValueError: no data");
+  CHECK(of(flood + error + flood, 65'536).told.empty());  // it was passed over
 }
 
 TEST_CASE("evidence: what was passed over in a flood is said where it shows", "[unit]") {
@@ -216,11 +219,20 @@ TEST_CASE("evidence: what was passed over in a flood is said where it shows", "[
   for (std::string_view rest = frames; !rest.empty(); rest.remove_prefix(65'536)) {
     evidence.feed(rest.substr(0, 65'536), {});
   }
-  CHECK(evidence.words().tail == "… 32768 frames\n… 2032 KiB of lines in between\n… 512 frames\n");
+  CHECK(evidence.words().tail == "… 32768 frames\n… 1792 KiB of lines in between\n… 8192 frames\n");
   evidence.feed("bye\n", {});
-  auto const some = cxxrun::TimePoint{} + std::chrono::microseconds(std::size_t{32} << 10);
+  auto const some = cxxrun::TimePoint{} + std::chrono::microseconds(std::size_t{128} << 10);
   evidence.feed(frames.substr(0, std::size_t{64} << 10), some);
-  CHECK(evidence.words().tail == "… 32768 frames\n… 2032 KiB of lines in between\n… 512 frames\nbye\n… 2048 frames\n");
+  CHECK(evidence.words().tail == "… 32768 frames\n… 1920 KiB of lines in between\n… 4096 frames\nbye\n… 2048 frames\n");
+}
+
+TEST_CASE("evidence: a traceback whose end was passed over makes no exception of a line after it", "[unit]") {
+  std::string text = "Traceback (most recent call last):\n";
+  while (text.size() < 2 * kLookBytes) {
+    text += "  File \"train.py\", line 3, in step\n";
+  }
+  CHECK(of(text + numbered(1, 20'000, "bye "), 65'536).told.empty());
+  CHECK(of(text.substr(0, text.find('\n') + 1) + "bye\n").told == "bye");
 }
 
 TEST_CASE("evidence: a flood of small chunks, and one line longer than what is held, are no exceptions", "[unit]") {

@@ -73,7 +73,7 @@ TEST_CASE("line_kinds: a line that says something has a notable word, and ordina
       CAPTURE(line);
       bool const tells = telling(line).strength != Strength::nothing;
       telling_lines += tells ? 1 : 0;
-      CHECK((!tells || notable(line).has_value()));
+      CHECK((!tells || notable(line)));
     }
   }
   CHECK(telling_lines > 50);
@@ -83,9 +83,8 @@ TEST_CASE("line_kinds: a line that says something has a notable word, and ordina
                            "Exception ignored in: x", "During handling of the above exception, another",
                            "Last error:", "The above exception was the direct cause", "Current thread 0x7f39 (most"}) {
     CAPTURE(line);
-    CHECK(notable("ordinary\n" + std::string(line) + "\n") == 9U + (line[0] == ' ' ? 2U : 0U) +
-                                                                  (std::string(line) == "EOFError" ? 3U : 0U) +
-                                                                  (std::string(line) == "MyException" ? 2U : 0U));
+    CHECK(notable(line));
+    CHECK(notable("x " + std::string(line)));
   }
   CHECK(!notable("2026-11-23 22:41:10,480 INFO trainer: step 120 loss 2.31 lr 1e-4, 123 tokens/s, error 0.1\n"));
 }
