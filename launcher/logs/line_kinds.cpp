@@ -42,7 +42,8 @@ constexpr std::array kSigns{
     Sign{"SignalException: Process ", Strength::tells, Role::told_to_end},
     Sign{"killed by signal: Terminated", Strength::tells, Role::told_to_end},
     Sign{"killed by signal: ", Strength::decides},  // a helper of DataLoader's
-    Sign{" Assertion `", Strength::decides},        // C, and CUDA's: the first of hundreds
+    Sign{"Elastic: a helper that multiprocessing has started ", Strength::decides},
+    Sign{" Assertion `", Strength::decides},  // C, and CUDA's: the first of hundreds
     Sign{"ERROR: AddressSanitizer", Strength::decides},
     Sign{"ERROR: LeakSanitizer", Strength::decides},
     Sign{"ERROR: UndefinedBehaviorSanitizer", Strength::decides},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/membership/retrying.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -30,8 +31,10 @@ void Reason::notice(std::string_view line) {
     ignored_ = true;
     return;
   }
-  if (line.starts_with("During handling of the above exception") || line.starts_with("The above exception was the")) {
+  bool const is_cause = line.starts_with("The above exception was the");
+  if (is_cause || line.starts_with("During handling of the above exception")) {
     chained_ = true;
+    caused_ = is_cause;
     return;
   }
   auto found = telling(line);
@@ -42,9 +45,11 @@ void Reason::notice(std::string_view line) {
   if (found.strength >= Strength::explains && std::exchange(ignored_, false)) {
     found.strength = Strength::hints;
   }
-  // What is raised while an exception is handled is its consequence, when one of the two is a victim's.
+  // What is raised while an exception is handled is its consequence, when one of the two is a victim's; so is what is
+  // raised from one that every restart would bring again.
   bool const follows = found.strength == Strength::explains && std::exchange(chained_, false) &&
-                       telling_.strength == Strength::explains && found.role != telling_.role;
+                       telling_.strength == Strength::explains &&
+                       (found.role != telling_.role || (caused_ && rendezvous::is_repeated(told_)));
   bool const better = found.strength > telling_.strength ||
                       (found.strength == telling_.strength && found.strength != Strength::decides && !follows);
   if (found.strength != Strength::nothing && better) {

@@ -29,6 +29,7 @@ class Reason {
   Telling telling_;
   bool in_traceback_ = false;  ///< the next line that is not indented is its exception
   bool chained_ = false;       ///< the next exception came while the last one was handled
+  bool caused_ = false;        ///< the next exception was raised from the last one
   bool ignored_ = false;       ///< the next exception is one that Python ignores
   bool details_ = false;       ///< the next line belongs to the one that says why
 };

@@ -190,11 +190,12 @@ Ruling after_failure(State const& state, Policy const& policy, TimePoint now, st
   bool const may_be_there = started ? state.restarts.begun || state.group.lived || has_spare(state)  // of another node
                                     : state.restarts.executed;
   auto const lacks = lacking(first.exit);
-  if (!policy.max_restarts_given && !may_be_there && !lacks.empty()) {
+  bool const tries_anyway = policy.max_restarts_given && !is_missed_by_package(lacks);
+  if (!tries_anyway && !may_be_there && !lacks.empty()) {
     return conclude(state, policy, end, code, line + (started ? "; not restarted: " + printable(lacks) : ""));
   }
-  if (auto const asked = unanswered(first.exit); !asked.empty()) {
-    return conclude(state, policy, end, code, line + "; not restarted: " + printable(asked));
+  if (auto const words = incurable(first.exit); !words.empty()) {
+    return conclude(state, policy, end, code, line + "; not restarted: " + printable(words));
   }
   if (!policy.max_restarts_given && streak.alike >= kAlikeEnough) {
     return conclude(state, policy, End::failed_alike, code,

@@ -21,8 +21,15 @@ inline constexpr std::uint32_t kAlikeEnough = 3;
 /// Whether these last words are those of a Python program that asked and got the end of its standard input for an
 /// answer, as it would again, or whose debugger has quit, which it does then, too.
 [[nodiscard]] bool is_unanswered(std::string_view line);
-/// The last words of such a program; "" for any other.
-[[nodiscard]] std::string unanswered(WorkerExit const& exit);
+/// Whether these last words are the Python package's, which refuses what the program does, as it would again.
+[[nodiscard]] bool is_refused(std::string_view line);
+/// Whether every restart would meet again what these last words of a Python program tell of: it is refused or
+/// unanswered, or it lacks something.
+[[nodiscard]] bool is_repeated(std::string_view line);
+/// The last words of a program that fails so whenever it is started: unanswered or refused; "" for any other.
+[[nodiscard]] std::string incurable(WorkerExit const& exit);
+/// Whether what a program lacks, in the words of lacking(), is what the Python package needs.
+[[nodiscard]] bool is_missed_by_package(std::string_view lacks);
 /// Equal for failures that look the same: how the worker ended, and the last thing that it said, without its numbers.
 [[nodiscard]] std::uint64_t look_of(WorkerExit const& exit);
 

@@ -55,6 +55,26 @@ class Restarts(JobCase):
             self.assertIn("advice:        `--stdin rank0` gives cxxrun's standard input to rank 0", job.stderr)
             os.unlink(self.path("events"))
 
+    def test_a_program_that_the_package_refuses_something_is_started_once_and_one_that_handles_it_itself_again(self):
+        refused = "import cxxrun\ntry:\n    raise cxxrun.RefusedError('Elastic: no')\nexcept Exception as error:\n    "
+        env = {"PYTHONPATH": os.path.join(os.path.dirname(__file__), "..", "..", "src", "python")}
+        for body, starts in (("raise RuntimeError('training failed') from error", [1]),
+                             ("sys.exit(str(error))", [1, 2])):
+            program = self.python_worker("note('start')\nimport sys\n" + refused + body)
+            job = self.run_job("--standalone", "--max-restarts", "1", *program, env=env)
+            self.assertEqual(job.code, 1, job.stderr)
+            self.assertEqual(self.started(), starts)
+            self.assertEqual("not restarted: cxxrun.RefusedError: Elastic: no" in job.stderr, len(starts) == 1)
+            os.unlink(self.path("events"))
+
+    def test_what_the_package_misses_on_the_only_node_is_not_tried_again_whatever_max_restarts_says(self):
+        env = {"PYTHONPATH": os.path.join(os.path.dirname(__file__), "..", "..", "src", "python"),
+               "CXXRUN_LIBRARY": self.path("none")}
+        program = self.python_worker("note('start')\nimport cxxrun._lib")
+        job = self.run_job("--standalone", "--max-restarts", "2", *program, env=env)
+        self.assertEqual(self.started(), [1], job.stderr)
+        self.assertIn("not restarted: cxxrun.MissingError: cxxrun: libcxxrun_c.so.0 cannot be loaded", job.stderr)
+
     def test_nor_is_one_whose_debugger_was_told_to_quit_and_nothing_is_advised_then(self):
         with open(self.path("typed"), "w") as typed:
             typed.write("q\n")

@@ -137,8 +137,10 @@ cxxrun.step(job.completed + 1, loss=0.5)""", "import cxxrun\ncxxrun.install()", 
                          [(1, 0.5)] * 2)
 
     def test_elastic_after_the_launcher_has_been_told_is_refused(self):
-        job = self.run_ranks(1, "pass", "import cxxrun\ncxxrun.step(1)")
-        self.assertIn("RuntimeError: Elastic: this process has told the launcher of itself already", job.stderr)
+        job = self.run_ranks(1, "pass", "import cxxrun\ncxxrun.step(1)", restarts=2)
+        self.assertIn("; not restarted: cxxrun.RefusedError: Elastic: this process has told the launcher of itself already",
+                      job.stderr)
+        self.assertIn("restarts used: 0 of 2", job.stderr)
 
     def test_the_samplers_package_alone_does_not_keep_install_from_naming_a_hang(self):
         with open(self.path("train.py"), "w") as file:

@@ -11,9 +11,10 @@
 
 Without the launcher install() says so in one line on stderr, step() does nothing, and checkpoint_wanted() answers SIGTERM,
 on all ranks alike. Standard library alone; torch is not imported here."""
+from cxxrun._errors import MissingError, RefusedError
 from cxxrun._install import install
 from cxxrun._progress import step
 from cxxrun._version import VERSION as __version__
 from cxxrun._wanted import checkpoint_wanted, job_ends
 
-__all__ = ["__version__", "checkpoint_wanted", "install", "job_ends", "step"]
+__all__ = ["MissingError", "RefusedError", "__version__", "checkpoint_wanted", "install", "job_ends", "step"]

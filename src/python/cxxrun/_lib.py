@@ -10,6 +10,7 @@ import threading
 from ctypes import POINTER, byref, c_char, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
+from cxxrun._errors import MissingError
 from cxxrun._version import VERSION
 
 OK, PEER_FAILURE, NOT_DONE, USAGE, CLOSED = 0, 1, 2, 10, 17
@@ -116,16 +117,16 @@ def _load() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(PLACE)
     except OSError as error:
-        raise ImportError(f"cxxrun: {_NAME} cannot be loaded ({error}); install cxxrun, or name the file in "
-                          "CXXRUN_LIBRARY") from None
+        raise MissingError(f"cxxrun: {_NAME} cannot be loaded ({error}); install cxxrun, or name the file in "
+                           "CXXRUN_LIBRARY") from None
     for name, arguments in _ARGUMENTS.items():
         function = getattr(library, "cxxrun_" + name)
         function.argtypes, function.restype = arguments, c_int32
     library.cxxrun_version.restype = library.cxxrun_error.restype = c_char_p
     version = library.cxxrun_version().decode()
     if not version.startswith(_VERSION + "."):
-        raise ImportError(f"cxxrun: {PLACE} is of version {version}, this Python package of {_VERSION}: install both "
-                          "from one version of cxxrun")
+        raise MissingError(f"cxxrun: {PLACE} is of version {version}, this Python package of {_VERSION}: install both "
+                           "from one version of cxxrun")
     return library
 
 

@@ -4,6 +4,7 @@ import sys
 from typing import Optional
 
 from cxxrun import _page
+from cxxrun._errors import RefusedError
 
 _kept: Optional[_page.Page] = None
 _asked = False
@@ -45,7 +46,7 @@ def leave_to_elastic() -> None:
     if _kept is not None and _gives_way:
         _kept.close()
     elif _kept is not None:
-        raise RuntimeError("Elastic: this process has told the launcher of itself already; make Elastic() before "
+        raise RefusedError("Elastic: this process has told the launcher of itself already; make Elastic() before "
                            "cxxrun.step(), cxxrun.checkpoint_wanted() or another process group")
     _asked, _why, _elastic = True, "this process has had an Elastic, which alone shows what it does", True
 

@@ -6,6 +6,7 @@ import weakref
 from typing import Any, Callable, Optional, Tuple
 
 from cxxrun import _page, _process
+from cxxrun._errors import RefusedError
 
 NOTHING, SAVE, SAVE_AND_END = range(3)
 
@@ -96,7 +97,7 @@ def checkpoint_wanted() -> bool:
     same answer in the same step, although they are asked at different moments. The answer is what was known one call ago.
     From the first call on SIGTERM no longer ends this process, unless the script handles it itself."""
     if _process.has_elastic():
-        raise RuntimeError("cxxrun.checkpoint_wanted(): this process has an Elastic: call its checkpoint_wanted()")
+        raise RefusedError("cxxrun.checkpoint_wanted(): this process has an Elastic: call its checkpoint_wanted()")
     listen()
     asked, ends = _asked()
     agreed = _agreement.ready()
@@ -112,7 +113,7 @@ def job_ends() -> bool:
     """Whether the last checkpoint_wanted() was true because the job has been told to end, on all ranks alike: save, and
     leave the loop."""
     if _process.has_elastic():
-        raise RuntimeError("cxxrun.job_ends(): this process has an Elastic, whose running() is false when the job ends")
+        raise RefusedError("cxxrun.job_ends(): this process has an Elastic, whose running() is false when the job ends")
     return _requests.last == SAVE_AND_END
 
 

@@ -151,6 +151,29 @@ TEST_CASE("evidence: what Python ignores at the end is not why it failed", "[uni
   CHECK(words.role == Role::culprit);
 }
 
+TEST_CASE("evidence: an exception raised from one that every restart would bring again does not hide it", "[unit]") {
+  auto const raised = [](std::string const& first, std::string const& link, std::string const& last) {
+    std::string const frame =
+        "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    go()\n";
+    return of(frame + first + "\n\n" + link + "\n\n" + frame + last + "\n").told;
+  };
+  std::string const from = "The above exception was the direct cause of the following exception:";
+  std::string const within = "During handling of the above exception, another exception occurred:";
+  for (std::string const first : {"cxxrun.RefusedError: Elastic: no", "ModuleNotFoundError: No module named 'apex'"}) {
+    CHECK(raised(first, from, "RuntimeError: the training has failed") == first);
+    CHECK(raised(first, within, "ValueError: of another way") == "ValueError: of another way");
+  }
+  CHECK(raised("KeyError: 'lr'", from, "ValueError: bad settings") == "ValueError: bad settings");
+}
+
+TEST_CASE("evidence: a helper that runs the script again is why its worker fails after it", "[unit]") {
+  std::string const refused =
+      "cxxrun.RefusedError: Elastic: a helper that multiprocessing has started runs the script again: …";
+  CHECK(of("Traceback (most recent call last):\n  x\n" + refused +
+           "\nTraceback (most recent call last):\n  x\nConnectionResetError: [Errno 104] Connection reset by peer\n")
+            .told == refused);
+}
+
 TEST_CASE("evidence: a progress bar is one line, its last state", "[unit]") {
   std::string bar;
   for (int i = 0; i <= 100; ++i) {

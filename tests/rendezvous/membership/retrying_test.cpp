@@ -102,20 +102,39 @@ TEST_CASE("retrying: the line that says why counts, whatever is said after it", 
 
 TEST_CASE("retrying: an answer is missing by the words of input() and of the debugger, and not by others", "[unit]") {
   for (std::string const words : {"EOFError: EOF when reading a line", "bdb.BdbQuit"}) {
-    CHECK(unanswered(exited(1, "Traceback (most recent call last):\n  x\n" + words + "\n")) == words);
-    CHECK(unanswered(exited(2, words)).empty());
+    CHECK(incurable(exited(1, "Traceback (most recent call last):\n  x\n" + words + "\n")) == words);
+    CHECK(incurable(exited(2, words)).empty());
     auto told = exited(1, words);
     told.told = "ValueError: 3";
-    CHECK(unanswered(told).empty());
+    CHECK(incurable(told).empty());
   }
   for (std::string const words : {"EOFError: Ran out of input", "EOFError", "bdb.BdbQuit was raised"}) {
-    CHECK(unanswered(exited(1, words)).empty());
+    CHECK(incurable(exited(1, words)).empty());
   }
+}
+
+TEST_CASE("retrying: a refusal of the package comes again in each restart, and what a script makes of it does not",
+          "[unit]") {
+  for (std::string const words :
+       {"cxxrun.RefusedError: cxxrun.torch: send is not carried by the group that survives",
+        "RuntimeError: Got the following error when running the callback: RefusedError: cxxrun.torch: a call"}) {
+    CHECK(incurable(exited(1, "Traceback (most recent call last):\n  x\n" + words + "\n")) == words);
+    CHECK(incurable(exited(2, words)).empty());
+    CHECK(is_repeated(words));
+  }
+  for (std::string const words :
+       {"failed: cxxrun.torch: send is not carried by the group that survives", "NotImplementedError: of the script",
+        "cxxrun._lib.PeerFailure: rank 1 died", "ValueError: RefusedError: of the script"}) {
+    CHECK(incurable(exited(1, words)).empty());
+    CHECK_FALSE(is_repeated(words));
+  }
+  CHECK(is_repeated("bdb.BdbQuit"));
+  CHECK(is_repeated("ModuleNotFoundError: No module named 'apex'"));
 }
 
 TEST_CASE("retrying: a program lacks something exactly with the codes and words in docs/use/restarts.md", "[unit]") {
   auto const rows = cxxrun::testing::documented_table("use/restarts.md", "| exit code | last words |");
-  REQUIRE(rows.size() == 7);
+  REQUIRE(rows.size() == 8);
   for (std::size_t i = 1; i < rows.size(); ++i) {
     CAPTURE(rows[i][1]);
     int const code = std::stoi(rows[i][0]);

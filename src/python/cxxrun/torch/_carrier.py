@@ -11,6 +11,7 @@ import torch
 from torch._C._distributed_c10d import Work, _create_work_from_future
 
 from cxxrun import _lib
+from cxxrun._errors import RefusedError
 from cxxrun.torch import _device
 from cxxrun.torch._buckets import Buckets, make_buckets
 from cxxrun.torch._queued import Queue
@@ -74,8 +75,7 @@ class Carrier:
         self.comm = _lib.Communicator.init(survive=True, on_device=self.gpu.on_device)
         self.facts = self.comm.facts()
         if self.gpu.on_device and not self.facts.on_device:
-            raise _lib.Failure(f'Elastic: device="cuda", and CXXRUN_BACKEND is "{os.environ.get("CXXRUN_BACKEND", "")}"',
-                               _lib.USAGE)
+            raise RefusedError(f'Elastic: device="cuda", and CXXRUN_BACKEND is "{os.environ.get("CXXRUN_BACKEND", "")}"')
         self.gpu.choose(self.facts.local_rank)
         self.in_step = False
         self.failure: Optional[_lib.PeerFailure] = None
@@ -185,8 +185,8 @@ class Carrier:
 
     def _may_call(self) -> None:
         if threading.current_thread() is self._thread:  # the one by which that call would be done; and not in the ranks' order
-            raise NotImplementedError("cxxrun.torch: a call that begins in then() of another one's future, as in powerSGD_hook, "
-                                      "is not carried by the group that survives; docs/use/elastic_pytorch.md says what is")
+            raise RefusedError("cxxrun.torch: a call that begins in then() of another one's future, as in powerSGD_hook, "
+                               "is not carried by the group that survives; docs/use/elastic_pytorch.md says what is")
         self.before_call()
 
     def end_step(self) -> None:

@@ -4,6 +4,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 
 import torch
 
+from cxxrun._errors import MissingError, RefusedError
+
 _LEAST_FREE = 2 << 30  # bytes that NCCL should find beside torch's cache
 
 
@@ -54,8 +56,8 @@ class Cuda(Host):
     def choose(self, local_rank: int) -> None:
         index = local_rank % torch.cuda.device_count()  # as src/gpu/choice.cpp
         if self._index not in (None, index):
-            raise ValueError(f"Elastic: device=cuda:{self._index}, and rank {local_rank} of this node has cuda:{index}: say "
-                             'device="cuda"')
+            raise RefusedError(f"Elastic: device=cuda:{self._index}, and rank {local_rank} of this node has cuda:{index}: say "
+                               'device="cuda"')
         torch.cuda.set_device(index)
         self.device = torch.device("cuda", index)
         self._order, self._side = torch.cuda.Stream(self.device), torch.cuda.Stream(self.device)
@@ -118,9 +120,9 @@ def of(device: Union[None, str, torch.device]) -> Host:
     if its.type == "cpu":
         return Host()
     if its.type != "cuda":
-        raise ValueError(f'Elastic: device={device!r}: there are "cuda" and "cpu"')
+        raise RefusedError(f'Elastic: device={device!r}: there are "cuda" and "cpu"')
     if not torch.cuda.is_available():
-        raise RuntimeError(f'Elastic: device="cuda", and torch sees no GPU: {_why_no_gpu()}; without device= it trains on CPUs')
+        raise MissingError(f'Elastic: device="cuda", and torch sees no GPU: {_why_no_gpu()}; without device= it trains on CPUs')
     return Cuda(its.index)
 
 

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from cxxrun import _files, _lib, _process
+from cxxrun._errors import RefusedError
 from cxxrun.torch import _device, _pickled, _state, _world
 from cxxrun.torch._buckets import bytes_of
 from cxxrun.torch._carrier import Carrier
@@ -39,13 +40,13 @@ class Elastic:
     def __init__(self, checkpoint: Optional[str] = None, seed: Optional[int] = 0, backend: Optional[str] = None,
                  device: Union[None, str, torch.device] = None) -> None:
         if _process.is_helper():
-            raise RuntimeError("Elastic: a helper that multiprocessing has started runs the script again: put all of it that is not "
+            raise RefusedError("Elastic: a helper that multiprocessing has started runs the script again: put all of it that is not "
                                "for helpers below `if __name__ == \"__main__\":`")
         if dist.is_available() and dist.is_initialized():
-            raise RuntimeError("Elastic: torch.distributed is up already; Elastic() makes its default group, once in a "
+            raise RefusedError("Elastic: torch.distributed is up already; Elastic() makes its default group, once in a "
                                "process, in the place of init_process_group()")
         if backend is not None and torch.device(device or "cpu").type != "cpu":
-            raise ValueError("Elastic: device= is for the group over libcxxrun, without backend=")
+            raise RefusedError("Elastic: device= is for the group over libcxxrun, without backend=")
         gpu = _device.of(device)
         self._checkpoint, self._seed, self._world = checkpoint, seed, _world.of(backend)
         self._tracked: Dict[str, Any] = {}
@@ -78,11 +79,11 @@ class Elastic:
         """What a newcomer is given and save() writes: whatever has state_dict() and load_state_dict()."""
         for name, its in objects.items():
             if not hasattr(its, "state_dict") or not hasattr(its, "load_state_dict"):
-                raise TypeError(f"Elastic.track: {name} has no state_dict() and load_state_dict()")
+                raise RefusedError(f"Elastic.track: {name} has no state_dict() and load_state_dict()")
             kind = type(its).__name__
             if kind in ("DistributedDataParallel", "ZeroRedundancyOptimizer"):
-                raise TypeError(f"Elastic.track: {name} is a {kind}: track the module, or an optimizer that each rank "
-                                "has whole; DDP is made in wrap()")
+                raise RefusedError(f"Elastic.track: {name} is a {kind}: track the module, or an optimizer that each rank "
+                                   "has whole; DDP is made in wrap()")
             self._tracked[name] = its
             if isinstance(its, torch.optim.Optimizer):
                 self._updates.watch(name, its)
@@ -102,20 +103,20 @@ class Elastic:
         node lives or ends as a whole. PyTorch 2.14; on all ranks, before the model."""
         if self._node is None:
             if not has_shards():
-                raise NotImplementedError("Elastic.node_mesh: this PyTorch has no FSDP2 with an all-reduce hook; 2.14 has")
+                raise RefusedError("Elastic.node_mesh: this PyTorch has no FSDP2 with an all-reduce hook; 2.14 has")
             from cxxrun.torch import _node
 
             if not self._carrier.carries:
-                raise RuntimeError("Elastic.node_mesh: shards are for the group that Elastic() makes without backend=")
+                raise RefusedError("Elastic.node_mesh: shards are for the group that Elastic() makes without backend=")
             if self._checkpoint is not None:
-                raise RuntimeError("Elastic.node_mesh: save() writes what one rank has whole, not shards: without checkpoint=")
+                raise RefusedError("Elastic.node_mesh: save() writes what one rank has whole, not shards: without checkpoint=")
             self._node = _node.Node(self._carrier)
         return self._node.mesh
 
     def replicate(self, model: Any) -> Any:
         """Has gradients averaged between nodes, of a model that fully_shard() has sharded over node_mesh()."""
         if self._node is None or not self._node.replicate(model):
-            raise RuntimeError("Elastic.replicate: fully_shard(module, mesh=job.node_mesh()) comes first")
+            raise RefusedError("Elastic.replicate: fully_shard(module, mesh=job.node_mesh()) comes first")
         return model
 
     # ---- the loop
@@ -125,7 +126,7 @@ class Elastic:
         written, if there is one, and the group stays until close() or the end of the process: for an evaluation, or for
         more steps."""
         if not any(isinstance(its, torch.optim.Optimizer) for its in self._tracked.values()):
-            raise RuntimeError("Elastic.running: track() the model and its optimizer first")
+            raise RefusedError("Elastic.running: track() the model and its optimizer first")
         self._require_open("running")
         while True:
             try:
@@ -150,7 +151,7 @@ class Elastic:
 
     def _require_open(self, what: str) -> None:
         if self._closed:
-            raise RuntimeError(f"Elastic.{what}: close() was called, and this process has left the others")
+            raise RefusedError(f"Elastic.{what}: close() was called, and this process has left the others")
 
     @contextlib.contextmanager
     def _in_order(self) -> Iterator[None]:
@@ -245,7 +246,7 @@ class Elastic:
     def save(self) -> None:
         """Rank 0 writes the checkpoint; what goes wrong is raised on all ranks."""
         if self._checkpoint is None:
-            raise ValueError("Elastic.save: give Elastic(checkpoint=PATH)")
+            raise RefusedError("Elastic.save: give Elastic(checkpoint=PATH)")
         self._require_open("save")
         if self._carrier.failure is not None:
             return  # a part of the step that failed may be in the state, and the file has a whole one
@@ -344,7 +345,7 @@ class Elastic:
 
     def _set_state(self, states: Dict[str, Any]) -> None:
         if states.keys() != self._tracked.keys():
-            raise _lib.Failure(f"the state is of {sorted(states)}, not {sorted(self._tracked)}", _lib.USAGE)
+            raise RefusedError(f"the state is of {sorted(states)}, not {sorted(self._tracked)}")
         if self._node is not None:
             states = self._node.sharded(states)
         for name, its in self._tracked.items():
@@ -356,7 +357,7 @@ class Elastic:
     def _unpack(self, packed: bytes) -> None:
         state = _pickled.unpacked(packed)
         if not isinstance(state, dict) or state.keys() != {"completed", "state"}:
-            raise _lib.Failure("this is no checkpoint that Elastic.save() has written", _lib.USAGE)
+            raise RefusedError("this is no checkpoint that Elastic.save() has written")
         self._set_state(state["state"])
         self._completed = state["completed"]
 
@@ -409,15 +410,17 @@ class Elastic:
             self._on_rank_0(read)
 
     def _on_rank_0(self, action: Callable[[], None]) -> None:
-        complaint, cause = "", None
+        told, cause = "", None
         if dist.get_rank() == 0:
             try:
                 action()
             except Exception as error:
-                complaint, cause = f"Elastic: {self._checkpoint}: {error}", error
-        complaint = self._carrier.comm.broadcast_bytes(complaint.encode() if dist.get_rank() == 0 else None, 0).decode()
+                kind, cause = "refused" if isinstance(error, RefusedError) else "failed", error
+                told = f"{kind} Elastic: {self._checkpoint}: {error}"
+        told = self._carrier.comm.broadcast_bytes(told.encode() if dist.get_rank() == 0 else None, 0).decode()
+        kind, _, complaint = told.partition(" ")
         if complaint:
-            raise _lib.Failure(complaint, _lib.USAGE) from cause
+            raise (RefusedError(complaint) if kind == "refused" else _lib.Failure(complaint, _lib.USAGE)) from cause
 
 
 def has_shards() -> bool:

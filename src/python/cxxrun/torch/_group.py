@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup, Work
 
 from cxxrun import _lib
+from cxxrun._errors import RefusedError
 from cxxrun.torch import _device
 from cxxrun.torch._buckets import is_from_backward
 from cxxrun.torch._carrier import Carrier, done
@@ -322,8 +323,8 @@ def _multiplied(opts: Any, tensor: torch.Tensor, out: Optional[torch.Tensor] = N
 
 
 def refuse(what: str) -> Any:
-    raise NotImplementedError(f"cxxrun.torch: {what} is not carried by the group that survives; "
-                              "docs/use/elastic_pytorch.md says what is")
+    raise RefusedError(f"cxxrun.torch: {what} is not carried by the group that survives; "
+                       "docs/use/elastic_pytorch.md says what is")
 
 
 def _refusal(name: str) -> Callable[..., Any]:

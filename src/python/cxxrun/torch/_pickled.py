@@ -9,6 +9,7 @@ from typing import Any, Set, Tuple
 import torch
 
 from cxxrun import _lib
+from cxxrun._errors import RefusedError
 
 _NAMED = {
     "builtins": "bool bytearray bytes complex dict float frozenset int list range set slice str tuple",
@@ -41,9 +42,8 @@ def _check(module: str, name: str) -> None:
         module.startswith("torch") and name.endswith("Storage") and "." not in name)
     module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)
     if not (is_of_torch or name in _NAMED.get(module, "").split() or (module, name) in _are_given()):
-        raise _lib.Failure(f"the state holds {module}.{name}, and other ranks make tensors, arrays and plain values of Python "
-                           "alone: let state_dict() give those, or name it to torch.serialization.add_safe_globals",
-                           _lib.USAGE)
+        raise RefusedError(f"the state holds {module}.{name}, and other ranks make tensors, arrays and plain values of Python "
+                           "alone: let state_dict() give those, or name it to torch.serialization.add_safe_globals")
 
 
 class _Unpickler(pickle.Unpickler):
@@ -84,8 +84,8 @@ def unpacked(data: bytes) -> Any:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return _Unpickler(archive, _directory(archive)).load()
-    except _lib.Failure:
-        raise
+    except RefusedError as error:  # these bytes are not of this program, which packed() refuses them
+        raise _lib.Failure(str(error), _lib.USAGE) from None
     except Exception as error:  # of other bytes pickle says anything
         raise _lib.Failure(f"these are no bytes of Elastic's: {type(error).__name__}: {error}", _lib.USAGE) from None
 

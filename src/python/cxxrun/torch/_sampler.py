@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, Sampler, get_worker_info
 
 from cxxrun import _lib
+from cxxrun._errors import RefusedError
 from cxxrun.torch._random import seed_all
 
 _TAILS = {"uneven": 0, "drop": 1, "pad": 2}
@@ -23,8 +24,8 @@ class ElasticSampler(Sampler[List[int]]):
     def __init__(self, size: int, batch: int, seed: int = 0, tail: str = "uneven") -> None:
         # torch's own does nothing, and takes other arguments in each release.
         if size < 1 or batch < 1 or tail not in _TAILS or (tail == "drop" and size < batch):
-            raise ValueError(f"ElasticSampler: size {size}, batch {batch}, tail {tail!r}: at least one sample and one "
-                             "per step; tail is one of " + ", ".join(_TAILS))
+            raise RefusedError(f"ElasticSampler: size {size}, batch {batch}, tail {tail!r}: at least one sample and one "
+                               "per step; tail is one of " + ", ".join(_TAILS))
         self._size, self._batch, self._tail = size, batch, _TAILS[tail]
         self._seed, self._epoch, self._consumed = seed, 0, 0
         self.before_next: Optional[Callable[[], None]] = None  # Elastic's, which may refuse it
@@ -39,8 +40,8 @@ class ElasticSampler(Sampler[List[int]]):
             self._epoch, self._consumed = self._epoch + 1, 0
             samples = self._rest_of_the_epoch()
         if samples is None:
-            raise ValueError(f"ElasticSampler: {self._size} samples are less than a step of {dist.get_world_size()} ranks "
-                             f"with a batch of {self._batch}, and tail 'drop' leaves all of them out")
+            raise RefusedError(f"ElasticSampler: {self._size} samples are less than a step of {dist.get_world_size()} ranks "
+                               f"with a batch of {self._batch}, and tail 'drop' leaves all of them out")
         return samples
 
     def _rest_of_the_epoch(self) -> Optional[List[int]]:
@@ -81,7 +82,7 @@ class ElasticSampler(Sampler[List[int]]):
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         if state["size"] != self._size:
-            raise ValueError(f"ElasticSampler: the state is of {state['size']} samples, not {self._size}")
+            raise RefusedError(f"ElasticSampler: the state is of {state['size']} samples, not {self._size}")
         self._seed, self._epoch, self._consumed = state["seed"], state["epoch"], state["consumed"]
 
 
@@ -137,8 +138,8 @@ class _Ahead:
     def _next_data(self) -> Any:
         its, iterator = self._sampler, self._iterator()
         if not getattr(iterator, "_in_order", True):
-            raise NotImplementedError("ElasticSampler: a DataLoader with in_order=False gives a step the samples of another one: "
-                                      "in_order=True")
+            raise RefusedError("ElasticSampler: a DataLoader with in_order=False gives a step the samples of another one: "
+                               "in_order=True")
         before = its._epoch, its._consumed
         samples = its._rest_of_the_epoch() if self._begun else its.next()
         self._begun = True

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 
+from cxxrun._errors import RefusedError
 from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._gate import Gate
 from cxxrun.torch._undo import SCALED, Before, version_of
@@ -48,7 +49,7 @@ class Updates:
             if self._carrier.failure is not None and not self.any_begun:
                 raise self._carrier.failure
             if _still_there(self._left.get(name, [])):
-                raise NotImplementedError(_SUMS)
+                raise RefusedError(_SUMS)
             if gate is not None:
                 gate.cover()
             self._begun.add(name)
@@ -135,20 +136,20 @@ class Updates:
     def end_whole_step(self) -> None:
         if not self._begun and any(version_of(gradient) != version for left in self._left.values()
                                    for gradient, version in _still_there(left)):
-            raise NotImplementedError(_SUMS)
+            raise RefusedError(_SUMS)
         self._left = {name: [] if name in self._begun else _gradients(self._tracked[name]) for name in self._made}
 
     def _refuse_call(self) -> None:
         """A failure after the update would leave out what follows it, on this rank alone: a schedule's step, an average of
         the parameters."""
         if self._is_in_step and self._made and all(self._made.values()):
-            raise RuntimeError("Elastic: this call reaches other ranks after optimizer.step(); within a step() such calls "
+            raise RefusedError("Elastic: this call reaches other ranks after optimizer.step(); within a step() such calls "
                                "come before the update: docs/use/elastic_pytorch.md")
 
     def refuse_samples(self) -> None:
         """What is taken between two steps is not given back with the one that needs it."""
         if not self._is_in_step:
-            raise RuntimeError("ElasticSampler: samples are taken within step(), so that a step that fails gives them back: "
+            raise RefusedError("ElasticSampler: samples are taken within step(), so that a step that fails gives them back: "
                                "next(order) in its block, not `for x in loader` around it: docs/use/elastic_pytorch.md")
 
     def _refuse_scaler(self, caller: Any) -> None:
@@ -158,7 +159,7 @@ class Updates:
             if caller is not None and caller.f_code.co_filename.endswith("grad_scaler.py"):
                 its = caller.f_locals.get("self")
                 if hasattr(its, SCALED) and not any(its is each for each in self._tracked.values()):
-                    raise RuntimeError("Elastic: track() the GradScaler, too: what a step that fails has done with it is "
+                    raise RefusedError("Elastic: track() the GradScaler, too: what a step that fails has done with it is "
                                        "taken back")
             caller = caller.f_back if caller is not None else None
 

@@ -5,6 +5,7 @@ from typing import Any, Optional
 import torch
 import torch.distributed as dist
 
+from cxxrun._errors import RefusedError
 from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._group import BACKEND, Group, refuse
 
@@ -14,7 +15,7 @@ _made: Optional[Group] = None  # what torch asks for next
 
 def _create(*_: Any, **__: Any) -> Group:
     if _made is None:
-        raise RuntimeError("cxxrun.torch: the backend cxxrun is made by Elastic()")
+        raise RefusedError("cxxrun.torch: the backend cxxrun is made by Elastic()")
     return _made
 
 
@@ -29,12 +30,12 @@ def of(backend: Optional[str]) -> Any:
     if backend is None:
         return sys.modules[__name__]
     if backend == "nccl":
-        raise NotImplementedError('Elastic: backend="nccl" has not been run on a GPU yet; "gloo" is there')
+        raise RefusedError('Elastic: backend="nccl" has not been run on a GPU yet; "gloo" is there')
     if backend != "gloo":
-        raise ValueError(f'Elastic: backend={backend!r}: there is "gloo", and None for the group over libcxxrun')
+        raise RefusedError(f'Elastic: backend={backend!r}: there is "gloo", and None for the group over libcxxrun')
     if not hasattr(dist, "_reconfigure"):
-        raise NotImplementedError('Elastic: backend="gloo" takes PyTorch 2.14, whose groups can be given other members; '
-                                  f"this one is {torch.__version__}")
+        raise RefusedError('Elastic: backend="gloo" takes PyTorch 2.14, whose groups can be given other members; '
+                           f"this one is {torch.__version__}")
     from cxxrun.torch._reconfigured import World
 
     return World(backend)

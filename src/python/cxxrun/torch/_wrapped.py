@@ -2,6 +2,8 @@
 import weakref
 from typing import Any, Callable
 
+from cxxrun._errors import RefusedError
+
 _CHANGES = ("register_", "_register_", "_set_")  # methods that change it for good
 
 
@@ -39,10 +41,10 @@ class Wrapped:
 
     def _get(self) -> Any:
         if self._made is None:
-            raise RuntimeError("Elastic: what wrap() gave is made by running(); use it inside of the loop")
+            raise RefusedError("Elastic: what wrap() gave is made by running(); use it inside of the loop")
         return self._made
 
 
 def _refuse(name: str) -> None:
-    raise RuntimeError(f"Elastic: {name} would be lost in the next world, where what wrap() gave is made anew: do this in "
+    raise RefusedError(f"Elastic: {name} would be lost in the next world, where what wrap() gave is made anew: do this in "
                        "the function that wrap() is given")
