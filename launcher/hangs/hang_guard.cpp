@@ -246,7 +246,11 @@ void HangGuard::look_at_late(StopOrder const& order, Millis left) {
     auto const who = rank_name(rank_base_ + local_rank, host_);
     auto const what = " has not ended " + seconds_text(order.grace - left) + " after " + signal_name(order.signal) +
                       " and is killed " + seconds_text(left) + " from now";
-    ask_python(io_, supervisor_.program_of(local_rank), [who, what, first](PythonAnswer const& python) {
+    auto const pid = supervisor_.pid_of(local_rank);
+    auto const said = [weak = weak_from_this(), local_rank, pid, who, what, first](PythonAnswer const& python) {
+      if (auto const self = weak.lock(); self && self->supervisor_.pid_of(local_rank) == pid) {
+        self->supervisor_.stands_at(local_rank, place_and_frames(python.written, kShownFrames));
+      }
       auto const place = place_in({.python = python.written, .native = ""});
       log(Level::warn, who + what + (place.empty() ? "" : "; it stands at " + place));
       if (!python.written.empty() && std::exchange(*first, false)) {
@@ -254,7 +258,8 @@ void HangGuard::look_at_late(StopOrder const& order, Millis left) {
           log(Level::warn, who + ": " + frame);
         }
       }
-    });
+    };
+    ask_python(io_, supervisor_.program_of(local_rank), said);
   }
 }
 

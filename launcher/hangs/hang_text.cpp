@@ -125,6 +125,16 @@ std::string place_in(Stacks const& stacks) {
   return printable(source.empty() ? function : source + (function.empty() ? "" : " in " + function), kPlaceBytes);
 }
 
+std::string place_and_frames(std::string const& written, std::size_t most) {
+  std::vector<std::string> frames;
+  for (auto const& frame : python_frames(written, most)) {
+    auto const [source, function] = python_place(frame);
+    frames.push_back(source.substr(source.rfind('/') + 1) + " in " + function);
+  }
+  auto const place = place_in({.python = written, .native = ""});
+  return frames.empty() ? place : place + " (" + join(frames, " < ") + ")";
+}
+
 std::string hang_file(std::string const& why, std::vector<worker::SeenOperation> const& operations,
                       Stacks const& stacks, TimePoint now) {
   std::string text = why + "\n\nits last collectives, newest first:\n";

@@ -34,6 +34,9 @@ struct Stacks {
 /// "train.py:33 in load": where the main thread is in the program: the innermost frame whose source is not a library's,
 /// else the innermost. "": there is no stack.
 [[nodiscard]] std::string place_in(Stacks const& stacks);
+/// "train.py:33 in load (loader.py:8 in get < train.py:33 in load)": that place of a Python program, and its innermost
+/// frames without their folders, at most `most`. "": there is no stack.
+[[nodiscard]] std::string place_and_frames(std::string const& written, std::size_t most);
 /// What hang.txt says: why, the last collectives newest first, the stacks.
 [[nodiscard]] std::string hang_file(std::string const& why, std::vector<worker::SeenOperation> const& operations,
                                     Stacks const& stacks, TimePoint now);

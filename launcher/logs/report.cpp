@@ -172,6 +172,10 @@ Verdict cleaned(Verdict verdict) {
   for (auto& each : verdict.left) {
     clean(each.host);
   }
+  for (auto& each : verdict.killed) {
+    clean(each.host);
+    clean(each.exit.cause);
+  }
   for (auto& failure : verdict.failures) {
     clean(failure.host);
     clean(failure.exit.hung);
@@ -234,6 +238,9 @@ std::string format_report(Verdict const& told, std::string const& program, bool 
       rest += line + "\n";
     }
   }
+  for (auto const& line : killed_lines(verdict)) {
+    rest += line + "\n";
+  }
   write_nodes(rest, verdict);
   rest += "  exit code:     " + std::to_string(verdict.exit_code) + "\n" + account_lines(verdict.history) + rule + "\n";
   if (!verdict.failures.empty() && verdict.failures.front().exit.status.kind != ExitStatus::Kind::not_started) {
@@ -262,6 +269,11 @@ std::string verdict_json(Verdict const& verdict) {
   }
   for (auto const& each : verdict.left) {
     json["left_before"].push_back({{"host", each.host}, {"rank", each.rank}, {"time_ms", each.wall_ms}});
+  }
+  json["killed"] = Json::array();
+  for (auto const& each : verdict.killed) {
+    json["killed"].push_back(
+        {{"host", each.host}, {"rank", each.exit.rank}, {"pid", each.exit.pid}, {"cause", each.exit.cause}});
   }
   json["node_faults"] = Json::array();
   for (auto const& fault : verdict.node_faults) {

@@ -60,16 +60,27 @@ std::string labelled(std::size_t count, std::string const& text) {
   return cut_to_rows(label + text, 1);
 }
 
+void add(Alike& group, Failure const& failure) {
+  group.first = group.first == nullptr ? &failure : group.first;
+  group.ranks.push_back(failure.exit.rank);
+  group.hosts.insert(failure.host);
+}
+
+/// "rank 3 on node1", "ranks 0-3, 7 on node[1-2]"
+std::string where(Alike const& alike) {
+  if (alike.ranks.size() == 1) {
+    return rank_name(alike.first->exit.rank, alike.first->host);
+  }
+  auto const all =
+      "ranks " + number_list(alike.ranks, ", ") + " on " + compress_hostlist({alike.hosts.begin(), alike.hosts.end()});
+  return cut_to_rows(all, 1).substr(0, kColumns / 2);
+}
+
 std::string line_of(Alike const& alike, WorkerExit const& cause) {
   auto const& exit = alike.first->exit;
   auto const said = exit.told.empty() ? "" : ": " + exit.told;
   auto const end = look(exit) == look(cause) ? "the same" : how(exit) + of_another(exit.role) + said;
-  if (alike.ranks.size() == 1) {
-    return labelled(1, rank_name(exit.rank, alike.first->host) + ": " + end);
-  }
-  auto const where =
-      "ranks " + number_list(alike.ranks, ", ") + " on " + compress_hostlist({alike.hosts.begin(), alike.hosts.end()});
-  return labelled(alike.ranks.size(), cut_to_rows(where, 1).substr(0, kColumns / 2) + ": " + end);
+  return labelled(alike.ranks.size(), where(alike) + ": " + end);
 }
 
 }  // namespace
@@ -100,10 +111,7 @@ std::vector<std::string> other_lines(rendezvous::Verdict const& verdict) {
   if (!verdict.failures.empty()) {
     std::map<decltype(look(WorkerExit{})), Alike> groups;
     for (auto it = verdict.failures.begin() + 1; it != verdict.failures.end(); ++it) {
-      auto& group = groups[look(it->exit)];
-      group.first = group.first == nullptr ? &*it : group.first;
-      group.ranks.push_back(it->exit.rank);
-      group.hosts.insert(it->host);
+      add(groups[look(it->exit)], *it);
     }
     for (auto const& [key, group] : groups) {
       found.emplace_back(group.ranks.size(), line_of(group, verdict.failures.front().exit));
@@ -124,6 +132,26 @@ std::vector<std::string> other_lines(rendezvous::Verdict const& verdict) {
   }
   if (rest > 0) {
     lines.push_back(labelled(rest, "in " + std::to_string(found.size() - lines.size()) + " other ways"));
+  }
+  return lines;
+}
+
+std::vector<std::string> killed_lines(rendezvous::Verdict const& verdict) {
+  constexpr std::size_t kRows = 4;
+  std::map<std::string, Alike> groups;
+  for (auto const& each : verdict.killed) {
+    add(groups[each.exit.cause], each);
+  }
+  std::vector<std::string> lines;
+  std::size_t shown = 0;
+  for (auto const& [cause, group] : groups) {
+    if (lines.size() == kKilledShown) {
+      lines.push_back("  killed:        " + std::to_string(verdict.killed.size() - shown) +
+                      " more; verdict.json names them");
+      break;
+    }
+    lines.push_back(cut_to_rows("  killed:        " + where(group) + ": " + cause, kRows));
+    shown += group.ranks.size();
   }
   return lines;
 }

@@ -24,5 +24,9 @@ inline constexpr std::size_t kColumns = 120;
 /// all that ended alike, most of them first. At most kOthersShown lines of one row.
 [[nodiscard]] std::vector<std::string> other_lines(rendezvous::Verdict const& verdict);
 inline constexpr std::size_t kOthersShown = 8;
+/// The workers that had to be killed after the time of the stop, one line for all with the same reason: at most
+/// kKilledShown lines, of four rows.
+[[nodiscard]] std::vector<std::string> killed_lines(rendezvous::Verdict const& verdict);
+inline constexpr std::size_t kKilledShown = 3;
 
 }  // namespace cxxrun::launcher

@@ -244,7 +244,9 @@ void Supervisor::perform(ReportExit const& what) {
   exit.status = worker.status;
   exit.ours = worker.ours;
   if (exit.ours && exit.status == ExitStatus::signalled(SIGKILL) && grace_ > Millis{0} && grace_ < Millis::max()) {
-    exit.cause = "had not ended " + seconds_text(grace_) + " after " + signal_name(state_.signal);
+    auto const& place = members_[what.local_rank].place;
+    exit.cause = "had not ended " + seconds_text(grace_) + " after " + signal_name(state_.signal) +
+                 (place.empty() ? "" : "; it stood at " + place);
   }
   exit.wall_ms = unix_ms();
   exit.lost = loss_of(what.local_rank);

@@ -85,6 +85,8 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   /// SIGKILL for one worker of a generation that nobody has ordered to stop. It fails like any other, and its exit says
   /// why: `hung`. Harmless when it has ended, or is being stopped.
   void kill_worker(std::uint32_t local_rank, std::string const& why);
+  /// Where it stands, for its end if it has to be killed: "train.py:33 in load"; "": nobody knows.
+  void stands_at(std::uint32_t local_rank, std::string place) { members_[local_rank].place = std::move(place); }
   /// Asks it to give up what it waits for (worker::ControlPage::asked); nothing without a page.
   void ask_to_give_up(std::uint32_t local_rank) { links_.ask_to_give_up(local_rank); }
   /// How it has ended, while its generation runs; nothing: it has not.
@@ -127,6 +129,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
     std::vector<PumpStream> pending;  // opened, not yet with the pump: added once every worker is started
     std::vector<std::uint64_t> streams;
     std::optional<std::uint64_t> stderr_stream;
+    std::string place;              // where it stood shortly before it had to be killed
     bool killed = false;            // by us
     bool died_before_kill = false;  // see Exited
   };

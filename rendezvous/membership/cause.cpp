@@ -80,7 +80,8 @@ std::map<std::string, std::uint32_t> stopped_by_us(Group const& group, std::vect
     for (auto const& exit : seat.exits) {
       bool const signalled = exit.status.kind == ExitStatus::Kind::signalled;
       if (exit.ours && !failed.contains(exit.rank)) {
-        ++ends[signalled ? signal_name(exit.status.value) + " by cxxrun" + (exit.cause.empty() ? "" : ": " + exit.cause)
+        auto const why = exit.cause.substr(0, exit.cause.find("; "));  // without where it stood, and so alike for all
+        ++ends[signalled ? signal_name(exit.status.value) + " by cxxrun" + (why.empty() ? "" : ": " + why)
                          : exit.status.describe() + ", asked to end by cxxrun"];
       }
     }
@@ -226,6 +227,9 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
   verdict.failures = failures_of(state.group);
   verdict.left = leavers(state.group, verdict.failures);
   verdict.stopped = stopped_by_us(state.group, verdict.failures);
+  verdict.killed = exits_that(state.group, [](WorkerExit const& exit) {
+    return exit.ours && exit.status == ExitStatus::signalled(SIGKILL) && !exit.cause.empty();
+  });
   for (auto const& [key, host] : state.roster.gone) {
     verdict.lost_nodes.push_back(host);
   }

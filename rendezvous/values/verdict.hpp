@@ -69,11 +69,12 @@ struct Verdict {
   std::vector<Failure> failures;  ///< the cause first, then what followed from it, by group rank and rank
   std::vector<Leaver> left;       ///< where all failures are victims: who had left before, in the order of their clocks
   std::map<std::string, std::uint32_t> stopped;  ///< how those ended that had to because of it: "SIGTERM by cxxrun"
-  std::vector<std::string> lost_nodes;           ///< nodes lost during the job and not back, sorted by node
-  std::vector<std::string> excluded;             ///< "host: why" of nodes that were excluded and not called back
-  std::vector<std::string> followed;             ///< "failure followed rank 3 from a to b: …", one line each
-  History history;                               ///< of the job until this verdict
-  std::vector<NodeFault> node_faults;  ///< failures that were a node's own, oldest first; earlier runs' among them
+  std::vector<Failure> killed;  ///< who had not ended when the time of the stop was over, by group rank and rank
+  std::vector<std::string> lost_nodes;  ///< nodes lost during the job and not back, sorted by node
+  std::vector<std::string> excluded;    ///< "host: why" of nodes that were excluded and not called back
+  std::vector<std::string> followed;    ///< "failure followed rank 3 from a to b: …", one line each
+  History history;                      ///< of the job until this verdict
+  std::vector<NodeFault> node_faults;   ///< failures that were a node's own, oldest first; earlier runs' among them
   bool operator==(Verdict const&) const = default;
 };
 

@@ -52,6 +52,9 @@ class Watch(JobCase):
         for rank in (0, 1):
             self.assertRegex(job.stderr, rf"rank {rank} on \S+ has not ended \S+ s after SIGTERM and is killed \S+ s from now; "
                                          r"it stands at .*worker.py:\d+ in never_returns")
+            self.assertRegex(job.stderr[job.stderr.index("=" * 72):],
+                             rf"killed: .*\b{rank}\b.* on \S+: had not ended 1 s after SIGTERM; it stood at \S+worker.py:\d+ in "
+                             r"never_returns \(worker.py:\d+ in never_returns < worker.py:\d+ in <module>\)")
         self.assertEqual(len(re.findall(r'File ".*in never_returns', job.stderr)), 1, job.stderr)
 
 

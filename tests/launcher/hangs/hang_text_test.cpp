@@ -42,6 +42,10 @@ TEST_CASE("hang_text: the place is the innermost line of the program itself, not
   CHECK(python("  File \"/usr/lib/python3.11/threading.py\", line 320 in wait\n") ==
         "/usr/lib/python3.11/threading.py:320 in wait");
   CHECK(place_in({"", kWritten}) == "train.cpp:12 in load");
+  CHECK(place_and_frames("Thread 0x1 (most recent call first):\n  File \"/usr/lib/python3/x.py\", line 2 in get\n"
+                         "  File \"/w/train.py\", line 33 in load\n  File \"/w/train.py\", line 90 in <module>\n",
+                         2) == "/w/train.py:33 in load (x.py:2 in get < train.py:33 in load)");
+  CHECK(place_and_frames("", 2).empty());
   CHECK(place_in({"", "#0  read () at ../sysdeps/unix/read.c:26\n#1  main () at t.c:4\n"}) == "t.c:4 in main");
   CHECK(place_in({"", "#0  0x7f in clock_nanosleep () from /lib/libc.so.6\n#1  0x55 in main ()\n"}) ==
         "clock_nanosleep");

@@ -124,6 +124,33 @@ TEST_CASE("report: the cause that its node knows stands behind how it ended, and
   CHECK(json.find("\"advice\": \"raise --mem\"") != std::string::npos);
 }
 
+TEST_CASE("report: whoever had to be killed is named with where it stood, also where nobody has failed", "[unit]") {
+  Verdict verdict;
+  verdict.end = rendezvous::End::stopped;
+  auto const killed = [&](std::uint32_t rank, std::string const& host, std::string const& place) {
+    rendezvous::Failure one;
+    one.host = host;
+    one.exit.rank = rank;
+    one.exit.cause = "had not ended 30 s after SIGTERM" + place;
+    verdict.killed.push_back(one);
+  };
+  killed(0, "n0", "; it stood at a.py:7 in f");
+  killed(1, "n0", "; it stood at a.py:9 in g\033[2J");
+  killed(2, "n1", "; it stood at a.py:7 in f");
+  auto const report = launcher::format_report(verdict, "x", false);
+  CHECK(
+      report.find("\n  killed:        ranks 0, 2 on n[0-1]: had not ended 30 s after SIGTERM; it stood at a.py:7 in f\n"
+                  "  killed:        rank 1 on n0: had not ended 30 s after SIGTERM; it stood at a.py:9 in g?[2J\n") !=
+      std::string::npos);
+  CHECK(launcher::verdict_json(verdict).find("\"cause\": \"had not ended 30 s after SIGTERM; it stood") !=
+        std::string::npos);
+  for (std::uint32_t rank = 3; rank < 9; ++rank) {
+    killed(rank, "n2", "; it stood at b.py:" + std::to_string(rank) + " in h");
+  }
+  CHECK(launcher::format_report(verdict, "x", false).find("\n  killed:        5 more; verdict.json names them\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("report: a success has none, and colour is only on request", "[unit]") {
   CHECK(launcher::format_report(Verdict{}, "x", true).empty());
   CHECK(launcher::format_report(two_failures(), "x", true).find("\033[") != std::string::npos);

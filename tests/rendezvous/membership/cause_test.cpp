@@ -73,3 +73,28 @@ TEST_CASE("cause: who did not time out is named where most others did", "[unit]"
   }
   CHECK(line() == "rank 3 on n1: signal 6 (SIGABRT)");
 }
+
+TEST_CASE("cause: who had to be killed after the stop is told one by one, and counted without where it stood",
+          "[unit]") {
+  State state;
+  auto& group = state.group;
+  group.seats.resize(2);
+  group.seats[0].node.host = "n0";
+  group.seats[1].node.host = "n1";
+  auto const stopped = [](std::uint32_t rank, int signal, std::string cause) {
+    WorkerExit exit;
+    exit.rank = rank;
+    exit.status = ExitStatus::signalled(signal);
+    exit.ours = true;
+    exit.cause = std::move(cause);
+    return exit;
+  };
+  std::string const late = "had not ended 30 s after SIGTERM";
+  group.seats[0].exits = {stopped(0, SIGTERM, ""), stopped(1, SIGKILL, late + "; it stood at a.py:7 in f")};
+  group.seats[1].exits = {stopped(2, SIGKILL, ""), stopped(3, SIGKILL, late)};
+  auto const verdict = make_verdict(state, Policy{}, End::stopped, 143, "");
+  REQUIRE(verdict.killed.size() == 2);
+  CHECK(verdict.killed[0] == Failure{"n0", 0, group.seats[0].exits[1]});
+  CHECK(verdict.killed[1] == Failure{"n1", 1, group.seats[1].exits[1]});
+  CHECK(verdict.stopped.at("SIGKILL by cxxrun: " + late) == 2);
+}
