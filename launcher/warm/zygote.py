@@ -9,7 +9,6 @@ with the socket of the worker to be. Standard library alone, Python 3.8 or newer
 import ctypes
 import gc
 import os
-import select
 import signal
 import socket
 import stat
@@ -19,11 +18,9 @@ import time
 # A fault ends a process whose mask has its signal before faulthandler can say where it was.
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS}
 TERMINALS = ("/dev/tty", "/dev/pts/", "/dev/ptmx", "/dev/console")
-# What is imported in any case by a script that imports the first, but behind its first lines: optimizers and
-# DistributedDataParallel of torch 2 do. It takes 2 s, and nobody is to wait for it at the first start.
+# What a script that imports the first imports in any case, but behind its first lines, as optimizers and
+# DistributedDataParallel of torch 2 do: it takes 2 s. Older releases have none.
 HEAVIER = {"torch": "torch._dynamo"}
-QUIET = 0.5  # seconds without an order, until a fork is made before it is wanted
-IDLE = 2.5  # seconds more
 LEAVING = 1.0  # seconds that a thread has for its end
 MEMORY = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
@@ -88,14 +85,18 @@ def held(before):
 def load(modules):
     """Imports them. What to tell the agent: one word, and what belongs to it."""
     began, before = time.monotonic(), opened()
-    for name in modules:
+    names = list(modules)
+    for name in names:
         try:
             __import__(name)
         except BaseException as error:  # whatever it is, SystemExit among it, the workers are to say so
-            return ["failed", name, "%s: %s" % (type(error).__name__, error)]
+            if name in modules:
+                return ["failed", name, "%s: %s" % (type(error).__name__, error)]
         found = held(before)
         if found:
             return [found[0], name, found[1]]
+        if name in HEAVIER and HEAVIER[name] not in names:
+            names.append(HEAVIER[name])
     return ["ready", "%d" % ((time.monotonic() - began) * 1000)]
 
 
@@ -107,133 +108,36 @@ def freeze():
     libc.fflush(None)
 
 
-def fork_heir(modules):
-    """A fork of this process that imports more, and then forks the workers in its place. Returns its socket, on which it is
-    heard when it is ready or has ended, and its pid; in the heir, None; (): it could not be forked. One that has imported
-    what no fork could share ends."""
-    link, its = socket.socketpair()
-    parent = os.getpid()
-    try:
-        pid = os.fork()
-    except OSError:
-        return ()
-    if pid:
-        its.close()
-        return link, pid
-    try:
-        link.close()
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        before = opened()
-        for name in modules:
-            __import__(name)
-        if not held(before) and os.getppid() == parent:
-            freeze()
-            its.send(b"r")
-            if its.recv(1):
-                its.close()
-                return None
-    except BaseException:  # whatever it is, SystemExit among it: the script will say so
-        pass
-    os._exit(0)
-
-
 class Forked(Exception):
     """Raised in a worker alone: its socket, and the pid of the middle."""
 
 
-class Middle:
-    """The process between this one and a worker, which it forks. Its own fork copies the tables of this one's memory, 20 ms
-    for each GiB, and may be made before the worker is wanted."""
-
-    def __init__(self, heir):
-        self.link, its = socket.socketpair()
-        parent, self.pid = os.getpid(), os.fork()
-        if self.pid:
-            its.close()
-            return
-        try:
-            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            self.link.close()
-            if heir:
-                heir[0].close()
-            data, fd = receive(its) if os.getppid() == parent else (b"", -1)
-            its.close()
-            middle = os.getpid()
-            if data and os.fork() == 0:
-                raise Forked(fd, middle)
-        except OSError:  # the agent sees the end of the worker's socket, and starts it itself
-            pass
-        os._exit(0)
-
-    def is_there(self):
-        return os.waitpid(self.pid, os.WNOHANG) == (0, 0)
-
-    def fork_worker(self, fd):
-        try:
-            self.link.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fd.to_bytes(4, sys.byteorder))])
-        except OSError:  # it has been killed
-            pass
-        self.link.close()
-        os.waitpid(self.pid, 0)
-
-    def end(self):
-        os.kill(self.pid, signal.SIGKILL)
-        self.link.close()
-        os.waitpid(self.pid, 0)
-
-
-def fork_middle(heir):
-    """None: it could not be forked, and is tried again when the worker is wanted."""
+def fork_worker(fd):
+    """By way of a process between this one and the worker, whose end makes the worker a child of the agent."""
+    parent, pid = os.getpid(), os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        return
     try:
-        return Middle(heir)
-    except OSError:
-        return None
-
-
-def is_quiet(control, seconds):
-    return not select.select([control], [], [], seconds)[0]
-
-
-def succeed(link, pid, middle):
-    """Lets the heir serve, and returns when it has ended: this process goes on then, with what is returned in the middle."""
-    try:
-        if link.recv(1):
-            if middle:
-                middle = middle.end()
-            link.send(b"g")
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        middle = os.getpid()
+        if os.getppid() == parent and os.fork() == 0:
+            raise Forked(fd, middle)
     except OSError:
         pass
-    link.close()
-    os.waitpid(pid, 0)
-    return middle
+    os._exit(0)
 
 
-def serve(control, later):
-    """Forks once for each packet; does not return, but raises Forked in the workers. `later`: what an heir is to import."""
-    heir = middle = None
+def serve(control):
+    """Forks once for each packet; does not return, but raises Forked in the workers."""
     while True:
-        if not middle and is_quiet(control, QUIET):
-            middle = fork_middle(heir)
-        if later and is_quiet(control, IDLE):
-            more, later = later, []
-            heir = fork_heir(more)
-            if heir is None:  # this is it, and the middle is not its child
-                if middle:
-                    middle = middle.link.close()
-                continue
-        if heir and heir[0] in select.select([control, heir[0]], [], [])[0]:
-            middle = succeed(*heir, middle)
-            heir = None
-            continue
-        is_quiet(control, None)
-        if middle and not middle.is_there():
-            middle = None
-        middle = middle or fork_middle(heir)  # before there is a socket that a fork would have besides its own
         data, fd = receive(control)
         if not data:
             os._exit(0)
-        if middle:
-            middle = middle.fork_worker(fd)
+        try:
+            fork_worker(fd)
+        except OSError:
+            pass
         os.close(fd)  # without a worker the agent sees the end of the socket, and starts it itself
 
 
@@ -278,7 +182,7 @@ freeze()
 SET_BLAS = find_blas()
 control.send(os.fsencode("\0".join(report)))
 try:
-    serve(control, [HEAVIER[name] for name in modules if name in HEAVIER and HEAVIER[name] not in modules])
+    serve(control)
 except Forked as worker:
     fd, middle = worker.args
 control.close()
