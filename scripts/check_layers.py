@@ -86,8 +86,7 @@ SHELLS = {
     "launcher/workers/supervisor*": "starts, watches, resumes and reaps workers",
     "launcher/workers/worker_links": "the connections between an agent and its workers, and a page of memory with each",
     "launcher/workers/worker_process": "takes the exit of a worker",
-    "launcher/workers/interpreter": "the first bytes of scripts",
-    "launcher/workers/worker_program": "whether a program and its script are there",
+    "launcher/workers/worker_program": "whether a program and its script are there, and who runs it",
     "launcher/workers/worker_memory": "the memory that a node's workers share, over a socket",
     "launcher/hangs/hang_guard": "the timer that looks at workers' pages; gdb; hang.txt",
     "launcher/hangs/python_stack": "asks a Python worker for its stacks: /proc, a signal, a timer",
@@ -96,7 +95,7 @@ SHELLS = {
     "launcher/agent/agent": "one node's event loop",
     "launcher/agent/agent_links": "an agent's connections",
     "launcher/agent/agent_signals": "the signals that it gets, and who sent them",
-    "launcher/agent/chronicle": "events.jsonl, on a thread; verdict.json; the trace",
+    "launcher/agent/chronicle": "events.jsonl, on a thread; verdict.json",
     "launcher/agent/chronicles": "the same for each run of cxxrun-rendezvous",
     "launcher/agent/hosting": "the coordinator and the stores inside the first node's agent",
     "launcher/agent/refusing": "tells the others of a step that this agent takes no part",
@@ -177,7 +176,7 @@ OPENERS = {
     "launcher/logs/console_writer.cpp": "the own stdout and stderr, by /proc",
     "launcher/programs/rendezvous_main.cpp": "/dev/null",
     "launcher/warm/zygote.cpp": "/dev/null",
-    "launcher/workers/interpreter.cpp": "the first bytes of what the kernel is to execute",
+    "launcher/workers/worker_program.cpp": "the first bytes of what the kernel is to execute",
 }
 RAW_OPEN = re.compile(
     r"(?:\bstd::|(?<![\w:.>~&])::|(?<![\w:.>~&]))(?:open|open64|openat|openat2|creat|fopen|fopen64|freopen|mkstemp|mkostemp"
