@@ -183,8 +183,8 @@ std::string subject(HangFinding const& found) {
   return text;
 }
 
-std::vector<Accused> accused_by(HangFinding const& found, std::uint32_t world) {
-  std::vector<Accused> all;
+std::vector<AccusedWorker> accused_by(HangFinding const& found, std::uint32_t world) {
+  std::vector<AccusedWorker> all;
   for (auto const& each : found.late) {
     if (each.begun == found.late.front().begun && !found.waiting.empty()) {
       all.push_back({each.seen, why_late(each, found)});

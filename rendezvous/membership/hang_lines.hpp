@@ -17,12 +17,12 @@ inline constexpr std::size_t kMostNamed = 8;
 /// What a line is about, so that it is said once; "" = nothing.
 [[nodiscard]] std::string subject(HangFinding const& found);
 
-struct Accused {
+struct AccusedWorker {
   HangState::Seen const* seen = nullptr;
   std::string why;
 };
 /// Of those that are late the furthest behind; else, where all of the world waits, those that mean something else by
 /// the collective than more than half of it. At most kMostNamed.
-[[nodiscard]] std::vector<Accused> accused_by(HangFinding const& found, std::uint32_t world);
+[[nodiscard]] std::vector<AccusedWorker> accused_by(HangFinding const& found, std::uint32_t world);
 
 }  // namespace cxxrun::rendezvous
