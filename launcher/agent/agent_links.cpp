@@ -15,7 +15,7 @@
 namespace cxxrun::launcher {
 
 // Without heartbeats: how long a successor that does not answer is waited for.
-constexpr Millis kPatience{5000};
+constexpr Millis kSuccessorPatience{5000};
 
 std::shared_ptr<rendezvous::KeyRing> make_keys(boost::asio::io_context& io, AgentConfig const& config) {
   if (config.options.auth == Auth::none) {
@@ -108,7 +108,7 @@ void AgentLinks::dial(agent::Dial const& action) {
   plan.once = true;
   Millis const timeout = plan.terms ? plan.terms->heartbeat_timeout : Millis{0};
   // A call that meets silence is repeated: it hears of the end of a cut sooner than one whose packets are sent again.
-  plan.patience = timeout > Millis{0} ? timeout / 2 : kPatience;
+  plan.patience = timeout > Millis{0} ? timeout / 2 : kSuccessorPatience;
   call(action.link, std::move(plan), handlers(action.link));
 }
 

@@ -22,7 +22,7 @@ namespace cxxrun::launcher {
 namespace {
 
 constexpr std::size_t kErrorFileBytes = std::size_t{1} << 20U;
-constexpr Millis kPatience{2000};  // for a file system that hangs
+constexpr Millis kFilePatience{2000};  // for a file system that hangs
 constexpr std::size_t kMostPending = std::size_t{4} << 20U;
 
 std::int64_t wall_ms() {
@@ -138,7 +138,7 @@ void Chronicle::close() {
     queue_->closed = true;
   }
   queue_->changed.notify_one();
-  if (!thread_->join_until(Clock::now() + kPatience)) {
+  if (!thread_->join_until(Clock::now() + kFilePatience)) {
     log(Level::warn, "the file system of " + queue_->path + " does not answer: its last events are lost");
   }
   queue_.reset();

@@ -40,7 +40,7 @@ Wanted wanted_by(Options const& options, Environment const& environment, std::op
   return wanted;
 }
 
-int tell(Options const& options, Report const& report) {
+int print_report(Options const& options, Report const& report) {
   std::fputs((options.json ? findings_json(report) : findings_text(report)).c_str(), stdout);
   return count(report, Grade::failure) == 0 ? 0 : 1;
 }
@@ -89,7 +89,7 @@ int run_doctor(Options const& options, Environment const& environment, Whereabou
     facts["slurm.note"] = slurm ? join(slurm->notes, "; ") : "";
     facts["slurm.remark"] = slurm ? slurm->remark : "";
     facts["slurm.trouble"] = lost ? lost->message() : slurm ? "" : slurm.error().message();
-    return tell(options, {{{value_of(facts, "host"), judge(facts)}}, {}});
+    return print_report(options, {{{value_of(facts, "host"), judge(facts)}}, {}});
   }
   Facts own;
   auto const towards_first = [&] { return os::address_towards((*meeting)->first, (*meeting)->ports.front(), kNaming); };
@@ -98,10 +98,10 @@ int run_doctor(Options const& options, Environment const& environment, Whereabou
       **meeting, options.auth == Auth::none ? Transports() : *keys, name.empty() ? os::host_name() : name,
       [&] { return own = look(); }, caretaker);
   if (nodes) {
-    return *nodes ? tell(options, report_on(**nodes)) : 0;
+    return *nodes ? print_report(options, report_on(**nodes)) : 0;
   }
   own = own.empty() ? look() : own;
-  return tell(options, {{{value_of(own, "host"), judge(own)}}, {judge_no_table(nodes.error())}});
+  return print_report(options, {{{value_of(own, "host"), judge(own)}}, {judge_no_table(nodes.error())}});
 }
 
 int run_init(Options const& options, std::vector<std::string> words, Environment const& environment) {

@@ -49,7 +49,8 @@ Finding judge_names(Facts const& facts) {
     return {grade, "names", own + " has no address: " + value_of(facts, "name.error"),
             "add this node to DNS or to /etc/hosts on all nodes, or give an address with --rdzv-endpoint"};
   }
-  if (auto const each = split(addresses, ' '); std::all_of(each.begin(), each.end(), is_loopback)) {
+  auto const each = split(addresses, ' ');
+  if (std::all_of(each.begin(), each.end(), [](std::string const& address) { return is_loopback(address); })) {
     return {several ? Grade::warning : Grade::note, "names",
             own + " is " + addresses + ", which other nodes cannot call",
             "take it out of that line of /etc/hosts, or give an address with --rdzv-endpoint and --local-addr"};

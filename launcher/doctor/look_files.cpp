@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint32_t kFiles = 1000;  // of all nodes together: they may share one server of metadata
 constexpr std::uint32_t kFewest = 20;
-constexpr Millis kLongest{2000};  // for making them and for opening them; then fewer have to do
+constexpr Millis kLongestLook{2000};  // for making them and for opening them; then fewer have to do
 
 std::string type_of(std::string const& dir) {
   struct Named {
@@ -66,14 +66,14 @@ std::string lock_error(os::Folder const& dir) {
 /// Opens up to so many files that it has made; how many, and how long it took.
 void time_opens(os::Folder const& dir, std::uint32_t files, Say const& say) {
   std::uint32_t made = 0;
-  for (auto const end = Clock::now() + kLongest; made < files && Clock::now() < end; ++made) {
+  for (auto const end = Clock::now() + kLongestLook; made < files && Clock::now() < end; ++made) {
     if (!dir.create(std::to_string(made))) {
       break;
     }
   }
   auto const begin = Clock::now();
   std::uint32_t opened = 0;
-  while (opened < made && Clock::now() < begin + kLongest && dir.open_file(std::to_string(opened))) {
+  while (opened < made && Clock::now() < begin + kLongestLook && dir.open_file(std::to_string(opened))) {
     ++opened;
   }
   tell(say, "fs.open_ms", std::to_string(std::chrono::duration<double, std::milli>(Clock::now() - begin).count()));

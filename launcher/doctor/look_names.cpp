@@ -13,7 +13,7 @@
 namespace cxxrun::launcher::doctor {
 namespace {
 
-constexpr std::size_t kMostText = std::size_t{64} * 1024;
+constexpr std::size_t kMostAnswer = std::size_t{64} * 1024;
 
 std::string joined(std::set<std::string> const& addresses) {
   return join({addresses.begin(), addresses.end()}, " ");
@@ -36,7 +36,7 @@ std::string by_getent(std::string const& name) {
   if (!asked) {
     return "";
   }
-  auto const text = os::read_all(asked->output.get(), kMostText).value_or("");
+  auto const text = os::read_all(asked->output.get(), kMostAnswer).value_or("");
   std::set<std::string> found;
   for (auto const& line : split(text, '\n')) {
     auto const address = line.substr(0, line.find(' '));
@@ -67,12 +67,12 @@ auto at_once(Work work) {
   return std::async(std::launch::async | std::launch::deferred, std::move(work));
 }
 
-struct Asked {
+struct AskedName {
   std::string name;
   std::future<Found> answer;
 };
 
-Asked ask(std::string const& name, int flags = 0) {
+AskedName ask(std::string const& name, int flags = 0) {
   return {name, at_once([name, flags] {
             auto const begin = Clock::now();
             auto addresses = os::resolve(name, 0, SOCK_STREAM, flags);
@@ -83,7 +83,7 @@ Asked ask(std::string const& name, int flags = 0) {
 /// A name for comparison: the addresses that are of use on this machine, and what getent finds.
 struct Twice {
   char const* key;
-  Asked usable;
+  AskedName usable;
   std::future<std::string> getent;
 };
 
@@ -96,7 +96,7 @@ struct Waiting {
   Say const& say;
   Millis slowest{0};
 
-  Result<os::Addresses> wait_for(Asked& asked) {
+  Result<os::Addresses> wait_for(AskedName& asked) {
     tell(say, "name.asked", asked.name);
     auto found = asked.answer.get();
     if (found.addresses && found.took > slowest) {
@@ -112,7 +112,7 @@ struct Waiting {
 
 void look_at_names(Wanted const& wanted, Say const& say) {
   auto own_asked = ask(wanted.host);
-  std::vector<Asked> others;
+  std::vector<AskedName> others;
   for (auto const& name : wanted.names) {
     others.push_back(ask(name));
   }

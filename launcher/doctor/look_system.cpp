@@ -66,15 +66,15 @@ void keep_least(Facts& facts, std::string const& key, std::optional<double> valu
 std::vector<std::string> words_in(std::string const& file) {
   return split(std::string(trim(os::read_text(file))), ' ');
 }
-std::optional<double> number_in(std::string const& file) {
+std::optional<double> limit_in(std::string const& file) {
   return number(words_in(file).front());
 }
 
 /// CPUs' time.
 std::optional<double> quota_of(std::string const& group, bool unified) {
   auto const words = unified ? words_in(group + "/cpu.max") : std::vector<std::string>();
-  auto const time = unified ? number(words.front()) : number_in(group + "/cpu.cfs_quota_us");
-  auto const period = unified ? number(words.back()) : number_in(group + "/cpu.cfs_period_us");
+  auto const time = unified ? number(words.front()) : limit_in(group + "/cpu.cfs_quota_us");
+  auto const period = unified ? number(words.back()) : limit_in(group + "/cpu.cfs_period_us");
   return time && period && *period > 0 ? std::optional(*time / *period) : std::nullopt;
 }
 
@@ -87,8 +87,8 @@ GroupHierarchy groups_with(char const* controller) {
 void look_at_groups(Facts& facts) {
   auto const pids = groups_with("pids");
   for (auto const& below : pids.below) {
-    if (auto const most = number_in(pids.mount + below + "/pids.max")) {
-      keep_least(facts, "pids.left", *most - number_in(pids.mount + below + "/pids.current").value_or(0));
+    if (auto const most = limit_in(pids.mount + below + "/pids.max")) {
+      keep_least(facts, "pids.left", *most - limit_in(pids.mount + below + "/pids.current").value_or(0));
     }
   }
   auto const cpu = groups_with("cpu");

@@ -16,7 +16,7 @@ namespace {
 
 constexpr Millis kTogether{40'000};  // srun starts the tasks one after the other, and Python may take 20 s
 constexpr Millis kToTell{15'000};    // of it, for the board: whoever is missing is waited for no longer
-constexpr Millis kPause{20};
+constexpr Millis kStepPause{20};
 
 std::string key_of(char const* what, std::uint32_t index) {
   return std::string(what) + "/" + std::to_string(index);
@@ -73,7 +73,7 @@ std::vector<Call> call_peers(Meeting const& meeting, Board& board, TimePoint dea
     if (left.empty() || last) {
       return calls;
     }
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kStepPause);
   }
 }
 

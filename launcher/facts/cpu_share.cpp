@@ -13,15 +13,15 @@ constexpr std::uint64_t kMost = 1U << 20U;
 constexpr char const* kRemedy = "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun, or give srun -c N";
 
 /// 0: not said.
-std::uint32_t number_in(Environment const& environment, char const* name) {
+std::uint32_t number_of(Environment const& environment, char const* name) {
   auto const value = parse_unsigned(value_of(environment, name), 1, kMost);
   return value ? static_cast<std::uint32_t>(*value) : 0;
 }
 
 /// Each task of the node may use all of its CPUs.
 bool tasks_share(Environment const& environment, CpuUse const& use) {
-  auto const on_node = number_in(environment, "SLURM_CPUS_ON_NODE");
-  auto const asked = number_in(environment, "SLURM_CPUS_PER_TASK");
+  auto const on_node = number_of(environment, "SLURM_CPUS_ON_NODE");
+  auto const asked = number_of(environment, "SLURM_CPUS_PER_TASK");
   return use.tasks > 1 && ((on_node > 0 && use.usable >= on_node) || (asked > 0 && use.usable > asked));
 }
 
@@ -31,7 +31,7 @@ std::uint32_t cpus_of_task(Environment const& environment, CpuUse const& use) {
   if (!tasks_share(environment, use)) {
     return use.usable;
   }
-  auto const asked = number_in(environment, "SLURM_CPUS_PER_TASK");
+  auto const asked = number_of(environment, "SLURM_CPUS_PER_TASK");
   return std::max(1U, asked > 0 ? std::min(asked, use.usable) : use.usable / use.tasks);
 }
 
@@ -40,7 +40,7 @@ std::vector<std::string> cpu_warnings(Environment const& environment, CpuUse con
     return {};
   }
   std::vector<std::string> lines;
-  auto const asked = number_in(environment, "SLURM_CPUS_PER_TASK");
+  auto const asked = number_of(environment, "SLURM_CPUS_PER_TASK");
   auto const own = cpus_of_task(environment, use);
   if (use.usable < asked) {
     lines.push_back(counted(use.workers, "worker") + " on " + counted(use.usable, "CPU") + " of the " +
@@ -50,7 +50,7 @@ std::vector<std::string> cpu_warnings(Environment const& environment, CpuUse con
     lines.push_back(counted(use.workers, "worker") + " on " + counted(use.usable, "CPU") +
                     ": #SBATCH --cpus-per-task=N asks for more, and " + kRemedy);
   }
-  auto const threads = number_in(environment, "OMP_NUM_THREADS");
+  auto const threads = number_of(environment, "OMP_NUM_THREADS");
   if (threads > 0 && std::uint64_t{threads} * use.workers > own) {
     lines.push_back("OMP_NUM_THREADS=" + std::to_string(threads) + " in " + counted(use.workers, "worker") + ": " +
                     std::to_string(std::uint64_t{threads} * use.workers) + " threads on the " + counted(own, "CPU") +

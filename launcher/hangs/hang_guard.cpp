@@ -35,9 +35,9 @@ constexpr std::size_t kShownOperations = 3;
 constexpr std::size_t kShownFrames = 8;
 constexpr std::size_t kShownPythonFrames = 16;  // a DataLoader that waits takes 11 of them
 constexpr Millis kLastLook{2000};               // Python's stacks may take as long
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kProbePatience{10};
 constexpr std::chrono::seconds kAfterKill{2};  // a debugger that SIGKILL does not end is not waited for
-constexpr std::size_t kMostBytes = std::size_t{256} * 1024;
+constexpr std::size_t kMostProbeBytes = std::size_t{256} * 1024;
 
 class Probe : public std::enable_shared_from_this<Probe> {
  public:
@@ -48,7 +48,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
 
   void begin(Supervisor& supervisor) {
     supervisor.tend(debugger_, [self = shared_from_this()] { self->ended(); });
-    timer_.after(kPatience, [this] { too_slow(); });
+    timer_.after(kProbePatience, [this] { too_slow(); });
     await_output();
   }
 
@@ -67,7 +67,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
     error_code error;
     while (!error) {
       auto const got = output_.read_some(asio::buffer(part), error);
-      text_.append(part.data(), std::min(got, kMostBytes - text_.size()));
+      text_.append(part.data(), std::min(got, kMostProbeBytes - text_.size()));
     }
     return error == asio::error::would_block;
   }

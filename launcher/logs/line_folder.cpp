@@ -7,7 +7,7 @@
 
 namespace cxxrun::launcher {
 
-constexpr std::size_t kEntryBytes = 128;  // besides its text, about
+constexpr std::size_t kHeldLineBytes = 128;  // besides its text, about
 
 void LineFolder::open(std::uint64_t id, std::uint32_t rank, std::string prefix) {
   streams_[id] = std::make_shared<Stream>(Stream{rank, std::move(prefix), first_});
@@ -28,7 +28,7 @@ std::uint64_t LineFolder::place_for(Stream const& stream, std::string_view line,
   if (place != places.end()) {
     return *place;
   }
-  bytes_ += line.size() + kEntryBytes;
+  bytes_ += line.size() + kHeldLineBytes;
   held_.push_back({found, now, {}});
   places.push_back(first_ + held_.size() - 1);
   return places.back();
@@ -77,7 +77,7 @@ void LineFolder::give_first(std::string& out) {
     }
     out.append("] ").append(line);
   }
-  bytes_ -= line.size() + kEntryBytes;
+  bytes_ -= line.size() + kHeldLineBytes;
   entry.text->second.pop_front();
   if (entry.text->second.empty()) {
     places_.erase(entry.text);

@@ -12,7 +12,7 @@ namespace cxxrun::launcher {
 
 namespace {
 
-Error wrong(std::string what) {
+Error refused(std::string what) {
   return fail(Errc::usage, std::move(what));
 }
 
@@ -73,7 +73,7 @@ Result<void> meet_at_endpoint(Endpoint const& endpoint, char const* flag, SlurmS
                               JobTopology& topology) {
   Meeting& meeting = topology.meeting;
   if (endpoint.port == std::uint16_t{0}) {
-    return wrong(std::string(flag) + ": port 0 is for one node only; drop the flag, Slurm says where to meet");
+    return refused(std::string(flag) + ": port 0 is for one node only; drop the flag, Slurm says where to meet");
   }
   if (endpoint.port) {
     meeting.ports = {*endpoint.port};
@@ -83,8 +83,8 @@ Result<void> meet_at_endpoint(Endpoint const& endpoint, char const* flag, SlurmS
   if (meeting.loopback_only) {
     return step.nodes() == 1
                ? Result<void>()
-               : wrong(std::string(flag) + " " + endpoint.host + " is this host only, but the Slurm step has " +
-                       counted(step.nodes(), "node") + "; drop the flag");
+               : refused(std::string(flag) + " " + endpoint.host + " is this host only, but the Slurm step has " +
+                         counted(step.nodes(), "node") + "; drop the flag");
   }
   if (is_ip_literal(endpoint.host)) {
     meeting.host = Meeting::Host::find_out;
@@ -93,9 +93,9 @@ Result<void> meet_at_endpoint(Endpoint const& endpoint, char const* flag, SlurmS
   auto const named = std::find_if(step.node_names.begin(), step.node_names.end(),
                                   [&](std::string const& name) { return same_host_name(name, endpoint.host); });
   if (named == step.node_names.end()) {
-    return wrong(std::string(flag) + " " + endpoint.host + " is on no node of the Slurm step (" +
-                 step.node_names.front() + (step.nodes() > 1 ? " to " + step.node_names.back() : "") +
-                 "); drop the flag, Slurm says where to meet");
+    return refused(std::string(flag) + " " + endpoint.host + " is on no node of the Slurm step (" +
+                   step.node_names.front() + (step.nodes() > 1 ? " to " + step.node_names.back() : "") +
+                   "); drop the flag, Slurm says where to meet");
   }
   auto const index = static_cast<std::uint32_t>(named - step.node_names.begin());
   meeting.host = host_if(index == step.node_index && step.task_index == 0);
@@ -117,8 +117,8 @@ Result<void> meet_where_told(Options const& options, SlurmStep const& step, JobT
 Result<NodeRange> slurm_range(Options const& options, std::uint32_t nodes) {
   NodeRange const range = options.nnodes.value_or(NodeRange{nodes, nodes});
   if (range.min > nodes) {
-    return wrong("--nnodes " + range_text(range) + " needs more than the " + counted(nodes, "node") +
-                 " of the Slurm step; use srun -N" + std::to_string(range.min) + ", or drop --nnodes");
+    return refused("--nnodes " + range_text(range) + " needs more than the " + counted(nodes, "node") +
+                   " of the Slurm step; use srun -N" + std::to_string(range.min) + ", or drop --nnodes");
   }
   return range;
 }
@@ -132,10 +132,10 @@ Result<NodeRange> task_range(Options const& options, SlurmStep const& step) {
   if (!options.nnodes || *options.nnodes == all || *options.nnodes == NodeRange{nodes, nodes}) {
     return all;
   }
-  return wrong("--nnodes " + range_text(*options.nnodes) + " with " + tasks +
-               (options.nnodes->min != options.nnodes->max
-                    ? ": only whole nodes can come and go; use srun --ntasks-per-node=1"
-                    : ": every task takes part; drop --nnodes"));
+  return refused("--nnodes " + range_text(*options.nnodes) + " with " + tasks +
+                 (options.nnodes->min != options.nnodes->max
+                      ? ": only whole nodes can come and go; use srun --ntasks-per-node=1"
+                      : ": every task takes part; drop --nnodes"));
 }
 
 bool agrees_with(std::optional<std::uint32_t> node_rank, SlurmStep const& step) {
@@ -147,8 +147,8 @@ bool agrees_with(std::optional<std::uint32_t> node_rank, SlurmStep const& step) 
 Result<void> check_node_rank(Options const& options, SlurmStep const& step) {
   return agrees_with(options.node_rank, step) || options.rdzv_backend == "c10d"
              ? Result<void>()
-             : wrong("--node-rank " + std::to_string(*options.node_rank) + " contradicts SLURM_NODEID=" +
-                     std::to_string(step.node_index) + "; drop --node-rank, Slurm numbers the nodes");
+             : refused("--node-rank " + std::to_string(*options.node_rank) + " contradicts SLURM_NODEID=" +
+                       std::to_string(step.node_index) + "; drop --node-rank, Slurm numbers the nodes");
 }
 
 /// Task 0 of node 0 hosts, with one task per node and with several: it always exists, and its node is the first of the
@@ -196,7 +196,7 @@ Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Env
   }
   if (step.several_tasks && !options.terms.agent_store &&
       value_of(environment, "SLURM_DISTRIBUTION").starts_with("arbitrary")) {
-    return wrong(
+    return refused(
         "srun -m arbitrary without the agent's store: rank 0 may be on another node than MASTER_ADDR; drop "
         "--agent-store off (TORCH_DISABLE_SHARE_RDZV_TCP_STORE), or -m arbitrary");
   }
@@ -236,7 +236,7 @@ bool meets_outside(Options const& options, SlurmStep const& step) {
 /// --join: the job says everything but what this node is.
 Result<JobTopology> joining(Options const& options, SlurmView const& slurm, Discovery const& discovery) {
   if (slurm.step && slurm.step->several_tasks) {
-    return wrong("--join with several tasks on a node: use srun --ntasks-per-node=1");
+    return refused("--join with several tasks on a node: use srun --ntasks-per-node=1");
   }
   JobTopology topology = common(options, {});
   topology.source = JobTopology::Source::join;
@@ -253,8 +253,8 @@ Result<Meeting> meeting_at_endpoint(Options const& options, NodeRange const& ran
   Meeting meeting{
       Meeting::Host::find_out, endpoint.host, {endpoint.port.value_or(kDefaultPort)}, is_loopback(endpoint.host)};
   if (meeting.ports.front() == 0 && range.max > 1) {
-    return wrong("--rdzv-endpoint " + endpoint_text(endpoint.host, 0) + ": port 0 is for one node only; with " +
-                 range_text(range) + " nodes all must be given the same port");
+    return refused("--rdzv-endpoint " + endpoint_text(endpoint.host, 0) + ": port 0 is for one node only; with " +
+                   range_text(range) + " nodes all must be given the same port");
   }
   bool const may_be_taken = options.rdzv_id && meeting.ports.front() != 0;  // by cxxrun-rendezvous
   meeting.host = options.node_rank                 ? host_if(*options.node_rank == 0)
@@ -272,13 +272,13 @@ Result<Meeting> meeting_at_master(Options const& options, NodeRange const& range
     return Meeting{Meeting::Host::me, "127.0.0.1", {0}, is_loopback(options.master_addr.value_or("127.0.0.1"))};
   }
   if (!options.master_addr) {
-    return wrong(
+    return refused(
         "--nnodes " + range_text(range) +
         ": where do the nodes meet? Add --rdzv-endpoint HOST:29400, the same on all nodes, or start with srun");
   }
   if (!options.node_rank && !options.is_host) {
-    return wrong("--master-addr with --nnodes " + range_text(range) +
-                 " needs --node-rank on every node; or use --rdzv-endpoint HOST:PORT, which does not");
+    return refused("--master-addr with --nnodes " + range_text(range) +
+                   " needs --node-rank on every node; or use --rdzv-endpoint HOST:PORT, which does not");
   }
   std::uint16_t const port = options.master_port.value_or(0);
   return Meeting{host_if(options.node_rank == 0U), *options.master_addr,
@@ -287,8 +287,8 @@ Result<Meeting> meeting_at_master(Options const& options, NodeRange const& range
 
 Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, NodeRange const& range) {
   if (options.node_rank && *options.node_rank >= range.max) {
-    return wrong("--node-rank " + std::to_string(*options.node_rank) + " is not below --nnodes " + range_text(range) +
-                 "; ranks start at 0");
+    return refused("--node-rank " + std::to_string(*options.node_rank) + " is not below --nnodes " + range_text(range) +
+                   "; ranks start at 0");
   }
   JobTopology topology = common(options, range);
   topology.source = JobTopology::Source::flags;
@@ -324,8 +324,8 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
     return joining(options, slurm ? *slurm : SlurmView{}, *discovery);
   }
   if (options.standalone && options.nnodes && options.nnodes->min > 1) {
-    return wrong("--standalone is for one node but --nnodes " + range_text(*options.nnodes) +
-                 " asks for more; drop one of them");
+    return refused("--standalone is for one node but --nnodes " + range_text(*options.nnodes) +
+                   " asks for more; drop one of them");
   }
   if (options.standalone) {
     return standalone(options, slurm ? *slurm : SlurmView{}, random_id);

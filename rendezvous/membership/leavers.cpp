@@ -10,7 +10,7 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-constexpr std::size_t kMostNamed = 3;
+constexpr std::size_t kMostLeavers = 3;
 constexpr std::size_t kLongestList = 60;
 
 std::string who(LeaversState const& state, std::uint32_t count) {
@@ -19,7 +19,7 @@ std::string who(LeaversState const& state, std::uint32_t count) {
   for (auto const& [first, part] : state.left) {
     for (std::uint32_t i = 0; i < part.count; ++i) {
       ranks.push_back(first + i);
-      if (count <= kMostNamed) {
+      if (count <= kMostLeavers) {
         names.push_back(rank_name(first + i, part.host));
       }
     }

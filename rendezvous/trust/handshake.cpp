@@ -8,10 +8,10 @@ namespace {
 constexpr std::string_view kMagic =
     "\x01"
     "cxxkey";  // seven bytes, and the version is the eighth
-constexpr std::size_t kHead = kMagic.size() + 1;
-constexpr std::size_t kId = kHead + Fresh{}.size();
-constexpr std::size_t kLeast = kId + KeyId{}.size();  // of either frame: without wraps they have the same shape
-constexpr std::size_t kWrapHead = 3;                  // kind, length
+constexpr std::size_t kFrameHead = kMagic.size() + 1;
+constexpr std::size_t kId = kFrameHead + Fresh{}.size();
+constexpr std::size_t kLeastFrame = kId + KeyId{}.size();  // of either frame: without wraps they have the same shape
+constexpr std::size_t kWrapHead = 3;                       // kind, length
 
 std::string begin(Fresh const& fresh, KeyId const& key) {
   std::string bytes(kMagic);
@@ -29,12 +29,12 @@ Result<void> check_head(std::string_view frame) {
   if (!frame.starts_with(kMagic)) {
     return fail(Errc::protocol, "it does not prove itself as cxxrun does");
   }
-  if (std::size_t const version = frame.size() < kHead ? 0 : number_at(frame, kMagic.size());
+  if (std::size_t const version = frame.size() < kFrameHead ? 0 : number_at(frame, kMagic.size());
       version != kHandshakeVersion) {
     return fail(Errc::protocol, "its handshake has version " + std::to_string(version) + ", this one has " +
                                     std::to_string(kHandshakeVersion) + "; give all nodes the same cxxrun");
   }
-  if (frame.size() < kLeast) {
+  if (frame.size() < kLeastFrame) {
     return fail(Errc::protocol, "its handshake is cut short");
   }
   return {};
@@ -61,11 +61,11 @@ Result<Call> read_call(std::string_view bytes) {
   if (auto const head = check_head(bytes); !head) {
     return head.error();
   }
-  if (bytes.size() != kLeast) {
+  if (bytes.size() != kLeastFrame) {
     return fail(Errc::protocol, "its handshake is too long");
   }
   Call call;
-  std::copy_n(bytes.begin() + kHead, call.fresh.size(), call.fresh.begin());
+  std::copy_n(bytes.begin() + kFrameHead, call.fresh.size(), call.fresh.begin());
   std::copy_n(bytes.begin() + kId, call.knows.size(), call.knows.begin());
   return call;
 }
@@ -75,12 +75,12 @@ Result<KeyOffer> read_answer(std::string_view bytes) {
     return head.error();
   }
   KeyOffer answer;
-  std::copy_n(bytes.begin() + kHead, answer.fresh.size(), answer.fresh.begin());
+  std::copy_n(bytes.begin() + kFrameHead, answer.fresh.size(), answer.fresh.begin());
   std::copy_n(bytes.begin() + kId, answer.key.size(), answer.key.begin());
   std::size_t wraps = 0;
-  for (auto rest = bytes.substr(kLeast); !rest.empty();) {
+  for (auto rest = bytes.substr(kLeastFrame); !rest.empty();) {
     std::size_t const length = rest.size() < kWrapHead ? 0 : number_at(rest, 1) << 8U | number_at(rest, 2);
-    if (rest.size() < kWrapHead + length || bytes.size() > kLeast + kMostWrapped || ++wraps > kMostWraps) {
+    if (rest.size() < kWrapHead + length || bytes.size() > kLeastFrame + kMostWrapped || ++wraps > kMostWraps) {
       return fail(Errc::protocol, "its handshake holds no wrapped key");
     }
     auto const kind = static_cast<WrapKind>(rest[0]);

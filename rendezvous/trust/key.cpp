@@ -12,7 +12,7 @@ namespace {
 static_assert(sizeof(Key::Bytes) == kSecretPlace);
 static_assert(kProofBytes == crypto_generichash_BYTES_MIN);
 
-unsigned char const* bytes_of(std::string_view text) {
+unsigned char const* start_of(std::string_view text) {
   return reinterpret_cast<unsigned char const*>(text.data());
 }
 
@@ -22,8 +22,8 @@ void hash(Key const& key, std::string_view purpose, std::string_view text, unsig
   auto const length = static_cast<unsigned char>(purpose.size());
   crypto_generichash_init(&state, key.bytes().data(), Key::kBytes, bytes);
   crypto_generichash_update(&state, &length, 1);
-  crypto_generichash_update(&state, bytes_of(purpose), purpose.size());
-  crypto_generichash_update(&state, bytes_of(text), text.size());
+  crypto_generichash_update(&state, start_of(purpose), purpose.size());
+  crypto_generichash_update(&state, start_of(text), text.size());
   crypto_generichash_final(&state, to, bytes);
   sodium_memzero(&state, sizeof state);
 }

@@ -12,7 +12,7 @@
 namespace cxxrun::checkpoint {
 namespace {
 
-Error damaged(std::string why, int os_errno = 0) {
+Error bad_file(std::string why, int os_errno = 0) {
   return fail(Errc::protocol, std::move(why), os_errno);
 }
 
@@ -23,7 +23,7 @@ Result<Opened> open_checked(os::UniqueFd fd, struct stat const& facts, std::uint
   std::vector<std::byte> head(kPreambleBytes);
   auto const begun = read_at(fd.get(), head, 0);
   if (!begun) {
-    return damaged("cannot be read", errno);
+    return bad_file("cannot be read", errno);
   }
   head.resize(*begun);
   auto const length = decode_preamble(head);
@@ -33,7 +33,7 @@ Result<Opened> open_checked(os::UniqueFd fd, struct stat const& facts, std::uint
   head.resize(std::min<std::uint64_t>(*length, size));
   auto const have = read_at(fd.get(), head, 0);
   if (!have) {
-    return damaged("cannot be read", errno);
+    return bad_file("cannot be read", errno);
   }
   head.resize(*have);
   auto header = decode(head, size);
@@ -41,7 +41,7 @@ Result<Opened> open_checked(os::UniqueFd fd, struct stat const& facts, std::uint
     return header.error();
   }
   if (header->step != step) {
-    return damaged("is of step " + std::to_string(header->step));
+    return bad_file("is of step " + std::to_string(header->step));
   }
   return Opened{std::move(fd), *std::move(header)};
 }
@@ -55,13 +55,13 @@ Result<std::vector<std::byte>> read_blob(int fd, Entry const& entry, std::uint64
     chunk.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBytes, entry.size - bytes.size())));
     auto const have = read_at(fd, chunk, at + bytes.size());
     if (!have || *have < chunk.size()) {
-      return damaged("blob \"" + entry.name + "\" cannot be read", have ? 0 : errno);
+      return bad_file("blob \"" + entry.name + "\" cannot be read", have ? 0 : errno);
     }
     crc = crc32c(chunk, crc);
     bytes.insert(bytes.end(), chunk.begin(), chunk.end());
   }
   if (crc != entry.crc) {
-    return damaged("blob \"" + entry.name + "\" is damaged");
+    return bad_file("blob \"" + entry.name + "\" is damaged");
   }
   return bytes;
 }
@@ -80,11 +80,11 @@ Result<os::UniqueFd> Directory::open_step(std::string const& name, struct stat& 
   int const why = errno;
   if (fd) {
     if (::fstat(fd.get(), &facts) != 0) {
-      return damaged("cannot be read", errno);
+      return bad_file("cannot be read", errno);
     }
     if (is_strangers(facts)) {
-      return damaged("belongs to uid " + std::to_string(facts.st_uid) +
-                     ", neither this user nor the directory's owner");
+      return bad_file("belongs to uid " + std::to_string(facts.st_uid) +
+                      ", neither this user nor the directory's owner");
     }
     return fd;
   }
@@ -93,16 +93,16 @@ Result<os::UniqueFd> Directory::open_step(std::string const& name, struct stat& 
   }
   bool const seen = ::fstatat(folder_.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
   if (seen && S_ISDIR(facts.st_mode)) {
-    return damaged("is not a file");
+    return bad_file("is not a file");
   }
   if (why == ELOOP) {
-    return damaged("is a link or no file, and may lead anywhere");
+    return bad_file("is a link or no file, and may lead anywhere");
   }
   if (why == EACCES && seen && is_strangers(facts)) {
-    return damaged("belongs to another user", EACCES);
+    return bad_file("belongs to another user", EACCES);
   }
   if (why == EIO || why == ENXIO) {
-    return damaged("cannot be read", why);
+    return bad_file("cannot be read", why);
   }
   throw disk_failure(path_of(name), why);
 }

@@ -17,7 +17,7 @@ constexpr Millis kTimeToTell{2000};
 /// moments of a process on a busy machine.
 constexpr Millis kLinger{5000};
 /// How long a rank that cannot take part looks for the meeting in which to say so.
-constexpr Millis kSayWhy{2000};
+constexpr Millis kReasonTime{2000};
 
 template <class T>
 T Meeting::need(Result<T> result) const {
@@ -215,7 +215,7 @@ void Meeting::refuse(Error const& error) {
   if (mine_.rank == 0 && first_text_.empty()) {
     open();
   } else if (first_text_.empty()) {
-    config_.deadline = std::min(config_.deadline, Clock::now() + kSayWhy);
+    config_.deadline = std::min(config_.deadline, Clock::now() + kReasonTime);
     try {
       find_first();
     } catch (Failure const&) {

@@ -11,7 +11,7 @@ namespace {
 
 /// NCCL may notice that a connection broke before the host backend learns who died: so long the name is waited for.
 constexpr Millis kBlame{2000};
-constexpr Millis kTick{1};
+constexpr Millis kBetweenLooks{1};
 
 /// Ranks whose patience with one call ends this much apart still report at the same time.
 Millis hearing(Millis op_timeout) {
@@ -75,7 +75,7 @@ host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) n
   auto const until = Clock::now() + std::min(kBlame, config_.op_timeout);
   std::unique_lock lock(mutex_, std::try_to_lock);
   while (!lock && Clock::now() < until) {  // a call under way on another thread throws it, too, when a peer has died
-    std::this_thread::sleep_for(kTick);
+    std::this_thread::sleep_for(kBetweenLooks);
     static_cast<void>(lock.try_lock());
   }
   if (!lock) {  // it throws this, and tells the other nodes
@@ -84,7 +84,7 @@ host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) n
   }
   if (error && world() > 1) {
     while (host_->trouble() != host::Trouble::failed && Clock::now() < until) {
-      std::this_thread::sleep_for(kTick);
+      std::this_thread::sleep_for(kBetweenLooks);
     }
     if (host_->trouble() == host::Trouble::none) {
       host_->abort(own);

@@ -15,7 +15,7 @@
 namespace cxxrun::os {
 namespace {
 
-constexpr int kMostLinks = 40;  // as the kernel
+constexpr int kMostPathLinks = 40;  // as the kernel
 
 void put_first(std::deque<std::string>& names, std::string const& path) {
   std::vector<std::string> found;
@@ -95,7 +95,7 @@ class Walk {
   bool follow(int link) {
     std::array<char, PATH_MAX> target{};
     auto const size = ::readlinkat(link, "", target.data(), target.size());
-    if (size <= 0 || ++links_ > kMostLinks) {
+    if (size <= 0 || ++links_ > kMostPathLinks) {
       errno = size <= 0 ? errno : ELOOP;
       return false;
     }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kConnectMs = 10'000;  // a place in the queue of an agent that is busy with starting workers
 constexpr int kSliceMs = 1;
-constexpr std::size_t kAnswer = 1024;  // more than a verdict or a refusal
+constexpr std::size_t kAnswerBytes = 1024;  // more than a verdict or a refusal
 
 [[noreturn]] void say(Errc code, std::string const& why) {
   throw Failure(fail(code, "no proof for the ranks of other nodes that this one belongs to the job: " + why));
@@ -32,7 +32,7 @@ std::unique_ptr<AgentProver> AgentProver::find(std::string const& name) {
 // An agent to which more call at once than it hears closes the oldest connections: then it is asked again.
 wire::RailVerdict AgentProver::ask(wire::RailClaim const& claim, std::function<void()> const& meanwhile) {
   std::string const question = encode(FromWorker(claim));
-  std::array<char, kAnswer> bytes{};
+  std::array<char, kAnswerBytes> bytes{};
   bool asked = false;
   for (;;) {
     meanwhile();

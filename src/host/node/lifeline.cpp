@@ -6,7 +6,7 @@
 
 namespace cxxrun::host {
 
-constexpr std::chrono::milliseconds kSlice{100};  ///< how long a wake-up that was missed is missed
+constexpr std::chrono::milliseconds kWakeUp{100};  ///< how long a wake-up that was missed is missed
 constexpr std::chrono::milliseconds kSoon{1};
 
 Lifeline::Lifeline(FutexWord& mine) : mine_(mine) {
@@ -56,7 +56,7 @@ void Lifeline::watch() {
     if (seen == 0) {
       return;  // it has left
     }
-    futex_wait(other, seen, kSlice);
+    futex_wait(other, seen, kWakeUp);
   }
 }
 
@@ -65,13 +65,13 @@ void Lifeline::live() {
   owned_.store(1);
   owned_.notify_one();
   while (stop_.load() == 0 && guarded_.load() == nullptr) {
-    futex_wait(stop_, 0, kSlice);
+    futex_wait(stop_, 0, kWakeUp);
   }
   if (stop_.load() == 0) {
     watch();
   }
   while (stop_.load() == 0) {
-    futex_wait(stop_, 0, kSlice);
+    futex_wait(stop_, 0, kWakeUp);
   }
   head_.list.next = &head_.list;
   mine_.store(0);

@@ -22,7 +22,7 @@ namespace {
 using wire::RailChannel;
 using wire::RailGreeting;
 
-constexpr int kSlice = 1;             // ms between two looks at the mates
+constexpr int kMeetSlice = 1;         // ms between two looks at the mates
 constexpr Millis kGuestTime{5000};    // how long somebody who connected may take to say who it is
 constexpr std::size_t kGuests = 512;  // at once; more than a rail has ranks, and each may try again
 constexpr int kAcceptsPerTurn = 64;   // a storm of callers does not keep us from those who have come
@@ -256,7 +256,7 @@ class Meeting {
     for (Guest const& guest : guests_) {
       watched_.push_back({guest.fd.get(), POLLIN, 0});
     }
-    ::poll(watched_.data(), watched_.size(), kSlice);
+    ::poll(watched_.data(), watched_.size(), kMeetSlice);
     for (std::size_t i = 0; i < links_.size(); ++i) {
       if (watched_[1 + dials_.size() + i].revents != 0) {
         listen_to(links_[i], config_.generation, patience_);
