@@ -12,13 +12,17 @@ if(CXXRUN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(cxxrun_options INTERFACE)
-target_compile_options(cxxrun_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+target_compile_options(cxxrun_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion
   $<$<BOOL:${CXXRUN_WERROR}>:-Werror>)
 # g++ 12 at -O2 sees uninitialised members in every std::variant of structs with numbers; ASan and tidy look instead.
 # At -O3 it also takes "text" + string for an overlap.
 target_compile_options(cxxrun_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)
 target_include_directories(cxxrun_options INTERFACE ${PROJECT_SOURCE_DIR})
+# Both warn of what is right when the files of a room are compiled together.
+set(by_room $<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>)
+target_compile_options(cxxrun_options INTERFACE
+  $<$<NOT:${by_room}>:-Wshadow> $<$<AND:${by_room},$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wno-subobject-linkage>)
 if(CXXRUN_SANITIZE)
   list(JOIN CXXRUN_SANITIZE "," sanitizers)
   target_compile_options(cxxrun_options INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer
@@ -40,3 +44,22 @@ elseif(PROJECT_IS_TOP_LEVEL)  # a static library hands such options on to whoeve
   target_link_options(cxxrun_options INTERFACE
     "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:CXXRUN_SHARED_STDCXX>>>:-static-libstdc++;-static-libgcc>")
 endif()
+
+# cxxrun_compile_by_room(TARGET [FILES…]): with CXXRUN_UNITY one compilation for all its files of a folder, but FILES and
+# those with options or definitions of their own, which CMake leaves out.
+function(cxxrun_compile_by_room target)
+  if(NOT CXXRUN_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "[.]cpp$")
+  list(REMOVE_ITEM sources ${ARGN})
+  foreach(source ${sources})
+    cmake_path(GET source PARENT_PATH room)
+    if(NOT room)
+      set(room ${target})
+    endif()
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${room}")
+  endforeach()
+endfunction()
