@@ -82,7 +82,10 @@ class Agent {
     log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
     pump_.on_error([](std::string const& line) { log(Level::error, line); });
     end_watch_.begin();
-    if (auto const& warm = config_.options.warm; !warm.empty()) {  // it imports while the nodes meet
+    if (auto const& warm = config_.options.warm; warm == kWarmAuto && config_.facts.bootstrap.empty()) {
+      log(Level::warn,
+          "--warm=auto has no effect: only with the Python package (--watch auto) workers tell what they import");
+    } else if (!warm.empty()) {  // it imports while the nodes meet
       supervisor_->warm_up(plan_zygote(config_.options, config_.facts, config_.environment), warm);
     }
     if (config_.topology.discovered) {

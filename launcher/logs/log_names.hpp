@@ -45,4 +45,9 @@ struct LogRoot {
   return worker_log_dir(root, generation, local_rank) + "/error.json";
 }
 
+/// What the worker whose error file that is has imported: launcher/warm/imports.hpp.
+[[nodiscard]] inline std::string imports_file(std::string const& error_file) {
+  return error_file.substr(0, error_file.rfind('/') + 1) + "imports";
+}
+
 }  // namespace cxxrun::launcher

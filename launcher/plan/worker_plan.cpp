@@ -280,6 +280,10 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     }
     environment["ROLE_RANK"] = std::to_string(generation.role_base + index);
     environment["TORCHELASTIC_ERROR_FILE"] = worker.error_file;
+    environment.erase("CXXRUN_IMPORTS");
+    if (index == 0 && !options.warm.empty() && !attempt.empty()) {
+      environment["CXXRUN_IMPORTS"] = imports_file(worker.error_file);
+    }
     worker.environment = as_words(environment);
     worker.keep = alone ? facts.mpi_descriptors : std::vector<int>();
     workers.push_back(std::move(worker));

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "launcher/logs/log_names.hpp"
+#include "launcher/warm/imports.hpp"
 #include "launcher/warm/warm_command.hpp"
 #include "src/core/hostlist.hpp"
 #include "src/core/text.hpp"
@@ -170,7 +171,8 @@ std::string warm_text(Options const& options, std::vector<WorkerSpec> const& wor
   }
   auto const command = warm_command(workers.front().argv);
   return "warm         " +
-         (command ? options.warm + ", imported once by " + command_text(command->python)
+         (command ? (options.warm == kWarmAuto ? "what the first workers import" : options.warm) +
+                        ", imported once by " + command_text(command->python)
                   : "no, " + command.error().context) +
          "\n";
 }

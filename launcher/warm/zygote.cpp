@@ -97,7 +97,7 @@ bool prepare(int connection, WarmWorker& worker) {
 Zygote::Zygote(boost::asio::io_context& io, WarmCommand command, std::string const& modules, ZygoteHandlers handlers)
     : io_(io),
       command_(std::move(command)),
-      policy_{modules},
+      policy_{printable(modules, 200)},
       handlers_(std::move(handlers)),
       control_(io),
       timer_(io) {}
@@ -158,7 +158,11 @@ void Zygote::hear_report() {
     os::UniqueFd none;
     auto const got = os::receive_packet(self->control_.native_handle(), bytes, none, MSG_DONTWAIT);
     if (got > 0) {
-      self->feed(warm::Reported{split(std::string_view(bytes.data(), static_cast<std::size_t>(got)), '\0')});
+      auto const words = split(std::string_view(bytes.data(), static_cast<std::size_t>(got)), '\0');
+      if (words.size() > 1 && words.front() != "ready") {
+        self->handlers_.refused(words[1]);
+      }
+      self->feed(warm::Reported{words});
     }
   });
 }

@@ -38,6 +38,8 @@ struct ZygoteHandlers {
   std::function<void(std::uint32_t local_rank, pid_t pid)> forked;
   /// It is to be executed.
   std::function<void(std::uint32_t local_rank)> execute;
+  /// Importing that module has failed, or has left what no fork could share: nobody is forked from this one.
+  std::function<void(std::string const& module)> refused;
   /// It was cancelled before it began.
   std::function<void(std::uint32_t local_rank)> dropped;
 };

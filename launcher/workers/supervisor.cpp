@@ -46,7 +46,8 @@ Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorHandlers h
       probe_timer_(io),
       deaths_(handlers_.parent_kills),
       links_(io, link_handlers(), sockets),
-      environments_(io, [this](auto local_rank) { return page(local_rank) == nullptr ? pid_of(local_rank) : 0; }) {
+      environments_(io, [this](auto local_rank) { return page(local_rank) == nullptr ? pid_of(local_rank) : 0; }),
+      imported_(io) {
   if (auto const watched = child_signals_.begin(os::make_sigset({SIGCHLD})); !watched) {
     throw std::runtime_error(watched.error().message());
   }

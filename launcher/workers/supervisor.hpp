@@ -21,6 +21,7 @@
 
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/plan/worker_plan.hpp"
+#include "launcher/warm/imports.hpp"
 #include "launcher/warm/zygote.hpp"
 #include "launcher/workers/death_watch.hpp"
 #include "launcher/workers/descendants.hpp"
@@ -77,6 +78,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   void start(std::uint64_t generation, std::vector<WorkerSpec> const& workers);
   /// Starts the Python that workers like `like` are forked from, from now on and where that is possible: they are
   /// running some time after start() has returned, and are executed when it comes to nothing (docs/use/warm.md). Once.
+  /// With kWarmAuto it starts when the first workers have told what they import.
   void warm_up(WorkerSpec const& like, std::string const& modules);
   /// Begins to stop the running generation; harmless when nothing runs or a stop is under way (a shorter
   /// grace shortens it; grace 0 = kill now). An order that keeps nobody stops those that wait as well; `ended` follows
@@ -132,6 +134,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
     std::string place;              // where it stood shortly before it had to be killed
     bool killed = false;            // by us
     bool died_before_kill = false;  // see Exited
+    bool forked = false;            // from the warm Python
   };
 
   // What is being collected between the last exit and `ended`.
@@ -193,6 +196,10 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   bool start_warm(WorkerSpec const& spec, int capacity_bytes);
   std::optional<WarmWorker> open_warm(std::uint32_t local_rank);
   [[nodiscard]] ZygoteHandlers zygote_handlers();
+  void start_zygote(std::string const& modules);
+  void zygote_ended();
+  void listen_for_imports();
+  void hear_imports(bool may_start);
 
   // -- supervisor_ending.cpp -----------------------------------------------------------------------------------
 
@@ -232,6 +239,19 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   std::shared_ptr<Zygote> zygote_;      // none: workers are executed
   std::optional<ExitStatus> zygote_end_;
   pid_t zygote_pid_ = 0;
+
+  // What the workers import.
+  struct Imported {
+    explicit Imported(boost::asio::io_context& io) : timer(io) {}
+    os::Timer timer;
+    bool automatic = false;
+    bool said = false;           // what was left out
+    WorkerSpec like;             // of the warm Python
+    std::vector<Import> wanted;  // by --warm=auto; without what no fork could share
+    std::uint32_t refused = 0;   // so many warm Pythons
+    bool again = false;          // the next one is started when this one has ended
+  };
+  Imported imported_;
 };
 
 }  // namespace cxxrun::launcher

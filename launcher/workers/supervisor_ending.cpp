@@ -46,6 +46,9 @@ void Supervisor::perform(ReportEnded const& /*what*/) {
       drain(stream, member.exit.local_rank, member.stderr_stream == stream);
     }
   }
+  hear_imports(std::any_of(members_.begin(), members_.end(), [](Member const& each) {
+    return !each.exit.status.ok() && !each.exit.ours;  // there will be others
+  }));
   drained();
 }
 

@@ -159,6 +159,7 @@ void Supervisor::start(std::uint64_t generation, std::vector<WorkerSpec> const& 
   }
   deaths_.begin();
   prepare_members(workers);
+  listen_for_imports();
   std::size_t pipes = 0;
   for (auto const& worker : workers) {
     pipes += needs_pipe(worker.out) ? 2 : 1;

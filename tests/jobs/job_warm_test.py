@@ -398,6 +398,32 @@ class Generations(Warm):
                 self.assertNotIn("--warm", job.stderr)
                 os.remove(self.path("events"))
 
+    def installed(self, **modules):
+        """The environment of a script that finds them, and the package cxxrun."""
+        os.mkdir(self.path("site-packages"))
+        for name, body in modules.items():
+            self.module(body, "site-packages/" + name)
+        package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "python")
+        return {"PYTHONPATH": ":".join((self.dir, self.path("site-packages"), package))}
+
+    def test_with_auto_workers_are_forked_from_a_python_that_has_imported_what_the_first_ones_did(self):
+        env = self.installed(slow="import time\ntime.sleep(0.1)",
+                             threaded="import threading, time\ntime.sleep(0.1)\n"
+                                      "threading.Thread(target=time.sleep, args=(99,), daemon=True).start()")
+        job = self.run_warm(self.script("note('start', 'slow' in sys.modules, 'threaded' in sys.modules)\nimport slow, threaded\n"
+                                        "sys.exit(GENERATION != '3')"),
+                            "--max-restarts", "2", "--restart-delay", "0", warm="auto", env=env)
+        self.assertEqual(job.code, 0, job.stderr)
+        self.assertIn("importing threaded has started threads (1), which a fork does not copy", job.stderr)
+        self.assertIn("--warm=auto: the next warm Python leaves out threaded", job.stderr)
+        self.assertEqual([event[3:5] for event in self.events("start")],
+                         [("False", "False"), ("False", "False"), ("True", "False")])
+
+    def test_what_the_workers_import_and_warm_does_not_is_said_when_it_takes_long(self):
+        env = self.installed(slow="import time\ntime.sleep(1.1)")
+        job = self.run_warm(self.script("import slow"), env=env)
+        self.assertRegex(job.stderr, r"the workers imported 1\.\d s of modules that --warm did not: slow 1\.\d s; name them")
+
     def test_nothing_is_left_when_the_agent_is_killed(self):
         self.make_gate("never")
         job = self.begin(self.script("note('start')\ngate('never')"), "--nproc-per-node", "2")

@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any, Callable, List, Optional
 
-from cxxrun import _process, _stacks, _watch
+from cxxrun import _imports, _process, _stacks, _watch
 
 _C10D = "torch.distributed.distributed_c10d"
 _installed = False
@@ -22,6 +22,7 @@ def install(says: bool = True) -> bool:
     cxxrun launcher, which rank 0 says in a line, unless `says` is False. Calling it again changes nothing."""
     global _installed, _says
     _says = _says or says
+    _imports.begin()
     if not os.environ.get("CXXRUN_AGENT"):
         _complain("CXXRUN_AGENT is not set, so no launcher of cxxrun sees this script: hangs are not named; start it with "
                   "cxxrun")

@@ -4,7 +4,7 @@ import os
 import time
 from typing import Any, Dict, Optional, Tuple
 
-from cxxrun import _files, _process
+from cxxrun import _files, _imports, _process
 
 _next = 0.0
 _before: Optional[Tuple[int, float]] = None
@@ -18,6 +18,7 @@ def step(completed: int, **scalars: Any) -> None:
     {"step": 120, "time": …, "steps_per_second": 8.3, "loss": 0.25}.
 
     Beside an Elastic, which tells the launcher of its steps itself, that line is all it does."""
+    _imports.settle()
     page = _process.page()
     if page is not None:
         page.step(completed)

@@ -11,7 +11,7 @@ import time
 from types import ModuleType
 from typing import Any, Dict, Optional, Set, Tuple
 
-from cxxrun import _calls, _flight, _page, _process
+from cxxrun import _calls, _flight, _imports, _page, _process
 from cxxrun._judge import NOTHING, Judge
 from cxxrun._told import Told
 
@@ -94,6 +94,8 @@ class Watch(threading.Thread):
             self._page.show_nothing()
             return
         default = None if id(group) in self._uncounted else self._begun(group)
+        if default:
+            _imports.settle()
         counted, others = self._count(group)
         asks = (default or (counted and default is not None)) and self._judge.wants_to_be_told()
         told = self._ask(group, default, counted) if asks else None

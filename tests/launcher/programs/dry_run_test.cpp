@@ -67,6 +67,8 @@ TEST_CASE("dry_run: what --warm would do is told, or why it would do nothing", "
   };
   CHECK(text({"--warm=torch,numpy", "-m", "pkg.train"})
             .find("\nwarm         torch,numpy, imported once by python3 -u\n") != std::string::npos);
+  CHECK(text({"--warm=auto", "t.py"})
+            .find("\nwarm         what the first workers import, imported once by python3 -u\n") != std::string::npos);
   CHECK(text({"--warm", "numactl", "python3", "t.py"})
             .find("\nwarm         no, the workers' command begins with 'numactl' and not with Python\n") !=
         std::string::npos);

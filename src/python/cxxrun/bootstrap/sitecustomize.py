@@ -73,4 +73,6 @@ if sys.version_info >= (3, 8) and _NAME not in sys.modules:
     if os.environ.get("CXXRUN_AGENT"):  # the warm Python has none, and calls install() in its workers
         _arm()
         sys.meta_path.insert(0, _Waiting())
+        if os.environ.get("CXXRUN_IMPORTS") and _find_install():  # with --warm
+            sys.modules["cxxrun._imports"].begin()
 _run_next()

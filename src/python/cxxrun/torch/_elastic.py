@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 import torch
 import torch.distributed as dist
 
-from cxxrun import _files, _lib, _process
+from cxxrun import _files, _imports, _lib, _process
 from cxxrun._errors import RefusedError
 from cxxrun.torch import _device, _pickled, _state, _world
 from cxxrun.torch._buckets import bytes_of
@@ -209,6 +209,7 @@ class Elastic:
         self._updates.keep(before, self._completed)
         self._completed += 1
         this.done = True
+        _imports.settle()
         self._carrier.comm.report_step(self._completed)
 
     def _restore(self, before: Before, left_out: bool) -> None:

@@ -1,0 +1,101 @@
+"""What a worker imports and how long that takes, for --warm: docs/use/warm.md. The launcher reads it from the file that
+CXXRUN_IMPORTS names: in each line seconds, a module and the one that has imported it, or -; of modules that are installed
+and have taken some time alone."""
+import _frozen_importlib
+import atexit
+import os
+import sys
+import time
+from _thread import get_ident
+from typing import Any, Dict, List, Optional
+
+_LEAST = 0.02  # seconds
+_QUIET = 1.0  # seconds without another one, until what was imported is told
+_MOST = 500
+
+# Import errors are shown without the frames of such a file.
+_WRAPPER = compile("""def find_and_load(name, import_):
+    load = begin(name)
+    try:
+        return inner(name, import_)
+    finally:
+        end(load)
+""", "<frozen importlib._bootstrap>", "exec")
+
+
+class Load:
+    def __init__(self, name: str, parent: "Optional[Load]") -> None:
+        self.name, self.parent, self.began, self.seconds = name, parent, time.monotonic(), 0.0
+
+
+class Imports:
+    def __init__(self, path: str) -> None:
+        self._path, self._pid = path, os.getpid()
+        self._open: Dict[int, Optional[Load]] = {}  # by thread
+        self._loads: List[Load] = []  # as they ended
+        self._told = 0  # of those
+        scope: Dict[str, Any] = {"begin": self._begin, "end": self._end, "inner": _frozen_importlib._find_and_load}
+        exec(_WRAPPER, scope)
+        _frozen_importlib._find_and_load = scope["find_and_load"]
+        atexit.register(self.tell)
+
+    def _begin(self, name: str) -> Load:
+        thread = get_ident()
+        load = self._open[thread] = Load(name, self._open.get(thread))
+        return load
+
+    def _end(self, load: Load) -> None:
+        self._open[get_ident()] = load.parent
+        load.seconds = time.monotonic() - load.began
+        if load.seconds >= _LEAST:
+            self._loads.append(load)
+
+    def settle(self) -> None:
+        """The worker trains: tells what it has imported, unless it goes on importing."""
+        if len(self._loads) > self._told:
+            last = self._loads[-1]
+            if time.monotonic() - last.began - last.seconds > _QUIET:
+                self.tell()
+
+    def tell(self) -> None:
+        if os.getpid() != self._pid:
+            return  # a child that was forked
+        self._told = len(self._loads)
+        lines = []
+        for load in self._loads[:self._told]:
+            if _is_installed(load.name):
+                parent = load.parent
+                while parent is not None and not _is_installed(parent.name):
+                    parent = parent.parent
+                lines.append(f"{load.seconds:.3f} {load.name} {parent.name if parent else '-'}\n")
+        from cxxrun import _files  # whose own imports take longer than all of this file
+
+        try:
+            _files.replace(self._path, "".join(lines[:_MOST]).encode())
+        except OSError:  # the launcher goes on without
+            pass
+
+
+def _is_installed(name: str) -> bool:
+    """Not the script's own, which may be changed, nor this package, which is warm by itself."""
+    origin = getattr(getattr(sys.modules.get(name), "__spec__", None), "origin", None)
+    if name.partition(".")[0] in ("cxxrun", "__main__") or not isinstance(origin, str):
+        return False
+    return ("/site-packages/" in origin or "/dist-packages/" in origin or
+            origin.startswith(os.path.dirname(os.__file__) + "/"))
+
+
+_imports: Optional[Imports] = None
+
+
+def begin() -> None:
+    """In a worker that is told to: from now on. What it starts is not told to."""
+    global _imports
+    path = os.environ.pop("CXXRUN_IMPORTS", None)
+    if path and _imports is None:
+        _imports = Imports(path)
+
+
+def settle() -> None:
+    if _imports is not None:
+        _imports.settle()
