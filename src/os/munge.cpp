@@ -72,7 +72,7 @@ Result<std::string> munge_decode(std::string const& credential) {
   }
   if (!opened || payload == nullptr) {
     return fail(error == EMUNGE_CRED_UNAUTHORIZED ? Errc::permission : Errc::io,
-                std::string("munged: ") + munge->describe(error));
+                std::string("munged: ") + (opened ? "the credential is empty" : munge->describe(error)));
   }
   std::string said(static_cast<char const*>(payload), static_cast<std::size_t>(bytes));
   explicit_bzero(payload, static_cast<std::size_t>(bytes));  // it is secret, and free() does not wipe it
