@@ -250,7 +250,7 @@ std::vector<OptionRow> program(Options& o) {
       ours({"--watch", "auto|off", "auto: hangs of PyTorch are seen without a line of code [auto]",
             choose(o.watch, {true, false})}),
       ours({"--warm", "[=MODULES]",
-            "workers are forked from a Python that has imported these; auto: what they import [torch]",
+            "fork workers from a Python with these; auto: learn them [torch]",
             set(o.warm, parse_modules)}),
       {"--monitor-interval", "SECONDS", "accepted without effect: nothing is polled",
        note(o, only_check(parse_delay), "the end of a worker is an event, nothing is polled")},

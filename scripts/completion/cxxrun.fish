@@ -83,7 +83,7 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l no-python -d 'execute
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l run-path -d 'program is a Python script, whatever its name'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l virtual-local-rank -d 'each worker sees its own GPU alone, and LOCAL_RANK is 0'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l watch -x -a 'auto off' -d 'auto: hangs of PyTorch are seen without a line of code [auto]'
-complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l warm -d 'workers are forked from a Python that has imported these; auto: what they import [torch]'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l warm -d 'fork workers from a Python with these; auto: learn them [torch]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l monitor-interval -x -d 'accepted without effect: nothing is polled'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l start-method -x -a 'spawn fork forkserver' -d 'accepted without effect: every worker is a new process'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l event-log-handler -x -a 'null console' -d 'accepted without effect: cxxrun\'s lines go to stderr'

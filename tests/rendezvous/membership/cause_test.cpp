@@ -94,7 +94,7 @@ TEST_CASE("cause: who had to be killed after the stop is told one by one, and co
   group.seats[1].exits = {stopped(2, SIGKILL, ""), stopped(3, SIGKILL, late)};
   auto const verdict = make_verdict(state, Policy{}, End::stopped, 143, "");
   REQUIRE(verdict.killed.size() == 2);
-  CHECK(verdict.killed[0] == Failure{"n0", 0, group.seats[0].exits[1]});
-  CHECK(verdict.killed[1] == Failure{"n1", 1, group.seats[1].exits[1]});
+  CHECK(verdict.killed[0] == rendezvous::Failure{"n0", 0, group.seats[0].exits[1]});
+  CHECK(verdict.killed[1] == rendezvous::Failure{"n1", 1, group.seats[1].exits[1]});
   CHECK(verdict.stopped.at("SIGKILL by cxxrun: " + late) == 2);
 }

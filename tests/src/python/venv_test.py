@@ -41,7 +41,7 @@ class Venv(unittest.TestCase):
         done = run(PYTHON, "-c", "from cxxrun import _lib", CXXRUN_LIBRARY=LIBRARY)
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         done = run(PYTHON, "-c", "from cxxrun import _lib", CXXRUN_LIBRARY="/nowhere")
-        self.assertIn("ImportError: cxxrun: libcxxrun_c.so.0 cannot be loaded", done.stdout)
+        self.assertIn("MissingError: cxxrun: libcxxrun_c.so.0 cannot be loaded", done.stdout)
 
     def test_the_selftest_tries_the_library(self):
         done = run(PYTHON, "-m", "cxxrun.selftest", CXXRUN_LIBRARY=LIBRARY)
@@ -49,7 +49,7 @@ class Venv(unittest.TestCase):
         self.assertIn(f"ok       library: {LIBRARY}, for cxxrun.torch.Elastic", done.stdout)
         done = run(PYTHON, "-m", "cxxrun.selftest", CXXRUN_LIBRARY="/nowhere")
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("FAILED   library: ImportError: cxxrun: libcxxrun_c.so.0 cannot be loaded", done.stdout)
+        self.assertIn("FAILED   library: MissingError: cxxrun: libcxxrun_c.so.0 cannot be loaded", done.stdout)
 
     def test_a_library_of_another_version_is_said_in_a_line(self):
         done = run(PYTHON, "-c", "import ctypes\nload = ctypes.CDLL\nclass Other:\n"
@@ -57,7 +57,7 @@ class Venv(unittest.TestCase):
                    "    def __getattr__(self, name):\n        its = getattr(self.real, name)\n"
                    "        return (lambda: b'0.7.3') if name == 'cxxrun_version' else its\n"
                    "ctypes.CDLL = Other\nfrom cxxrun import _lib", CXXRUN_LIBRARY=LIBRARY)
-        self.assertRegex(done.stdout, r"ImportError: cxxrun: \S+ is of version 0\.7\.3, this Python package of 0\.1: install both "
+        self.assertRegex(done.stdout, r"MissingError: cxxrun: \S+ is of version 0\.7\.3, this Python package of 0\.1: install both "
                                       r"from one version of cxxrun\n$")
 
 
