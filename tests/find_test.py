@@ -1,9 +1,8 @@
 #!/usr/bin/python3
-"""Says where a source file is tested: by the test of its name, else by its row in tests/sources.md.
+"""Where a source file is tested: by the test of its name, else by its row in tests/sources.md. scripts/try runs them.
 
-  tests/find_test.py FILE…   prints the tests of each
-  tests/find_test.py         fails when a source of rendezvous/ or launcher/ has neither, when a row names what does not
-                             exist, and when a test is named by no CMake file, so that nothing runs it
+Fails when a source of rendezvous/ or launcher/ has neither, when a row names what does not exist, and when a test is named
+by no CMake file, so that nothing runs it.
 """
 import pathlib
 import re
@@ -60,10 +59,6 @@ if __name__ == "__main__":
     files = {path.relative_to(ROOT).as_posix() for top in ("rendezvous", "launcher", "tests")
              for path in (ROOT / top).rglob("*") if path.is_file()}
     rows = table((ROOT / PAGE).read_text())
-    if sys.argv[1:]:
-        for source in sys.argv[1:]:
-            print(*namesakes(source, files) + rows.get(source, []) or [f"{source}: no test is known"], sep="\n")
-        sys.exit()
     cmake = {file.rpartition("/")[0]: (ROOT / file).read_text() for file in files if file.endswith("/CMakeLists.txt")}
     found = list(problems(files, rows, cmake))
     print(*found or ["every source of rendezvous/ and launcher/ has a test"], sep="\n")
