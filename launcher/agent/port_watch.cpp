@@ -21,9 +21,7 @@ PortWatch::PortWatch(boost::asio::io_context& io, std::function<void(std::uint16
 void PortWatch::begin(std::string const& path) {
   path_ = path;
   pause_ = kBetweenLooks;
-  if (!path_.empty()) {
-    timer_.after(pause_, [this] { look(); });
-  }
+  timer_.after(pause_, [this] { look(); });
 }
 
 void PortWatch::stop() {

@@ -17,7 +17,7 @@ class PortWatch {
   /// `found`: with the port in the file, each time that it was read.
   PortWatch(boost::asio::io_context& io, std::function<void(std::uint16_t)> found);
 
-  /// Looks at the file after a second, and then ever more rarely, until `stop`. "": there is none.
+  /// Looks at the file after a second, and then ever more rarely, until `stop`.
   void begin(std::string const& path);
   void stop();
 

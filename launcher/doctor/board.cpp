@@ -114,11 +114,9 @@ struct Board::Shared : std::enable_shared_from_this<Board::Shared> {
         continue;
       }
       for (auto& socket : opened->sockets) {
-        auto const listener = std::make_shared<rendezvous::Listener>(io);
-        if (auto const error = listener->adopt(std::move(socket)); error) {
-          return fail(Errc::io, error.message(), error.value());
+        if (auto const adopted = peers->listen(std::move(socket)); !adopted) {
+          return adopted.error();
         }
-        peers->listen(listener);
       }
       return opened->port;
     }

@@ -193,9 +193,7 @@ void KeyRing::wrap_next() {
             return;
           }
           self->wraps_ = false;
-          if (!self->waiting_.empty()) {
-            self->wrap_next();
-          }
+          self->wrap_next();
           for (auto const& caller : batch->callers) {
             caller.done(batch->wraps);
           }

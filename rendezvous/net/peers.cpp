@@ -26,7 +26,11 @@ void make_known(AgentId id, Peer& peer) {
 Peers::Peers(boost::asio::io_context& io, std::shared_ptr<KeyRing> keys, Handlers handlers)
     : io_(io), keys_(std::move(keys)), handlers_(std::move(handlers)) {}
 
-void Peers::listen(std::shared_ptr<Listener> listener) {
+Result<void> Peers::listen(os::UniqueFd socket) {
+  auto const listener = std::make_shared<Listener>(io_);
+  if (auto const error = listener->adopt(std::move(socket)); error) {
+    return fail(Errc::io, "cannot listen on a socket that is open: " + error.message(), error.value());
+  }
   auto const strangers = std::make_shared<Strangers>();
   auto const accepted = [weak = weak_from_this(), strangers](Channel::Socket socket) {
     if (auto const self = weak.lock()) {
@@ -41,7 +45,8 @@ void Peers::listen(std::shared_ptr<Listener> listener) {
     return admission.hold;
   };
   listener->accept(accepted, hold);
-  listeners_.push_back(std::move(listener));
+  listeners_.push_back(listener);
+  return {};
 }
 
 /// Before it costs anything: connections from other hosts are not known here, and go on.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cxxrun/error.hpp"
 #include "rendezvous/net/channel.hpp"
 #include "rendezvous/net/host_owners.hpp"
 #include "rendezvous/net/listener.hpp"
@@ -17,6 +18,7 @@
 #include "rendezvous/net/strangers.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/agent_id.hpp"
+#include "src/os/fd.hpp"
 #include "src/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
@@ -50,7 +52,8 @@ class Peers : public std::enable_shared_from_this<Peers> {
   /// `keys`: how callers prove themselves; none: whoever calls is let in.
   Peers(boost::asio::io_context& io, std::shared_ptr<KeyRing> keys, Handlers handlers);
 
-  void listen(std::shared_ptr<Listener> listener);
+  /// Also on this socket, which is bound, and listens, already. Errors: io.
+  [[nodiscard]] Result<void> listen(os::UniqueFd socket);
   /// It has joined, or follows: what is sent under its nonce belongs to it. The connection for its beats that was here
   /// first is returned; 0: none was.
   [[nodiscard]] AgentId admit(AgentId id, RunKey run, std::string host);

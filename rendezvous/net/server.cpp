@@ -344,12 +344,7 @@ Result<std::uint16_t> Coordinator::listen(std::vector<std::uint16_t> const& port
 }
 
 Result<void> Coordinator::listen_also(os::UniqueFd socket) {
-  auto const listener = std::make_shared<Listener>(impl_->io);
-  if (auto const error = listener->adopt(std::move(socket)); error) {
-    return fail(Errc::io, "cannot listen on a socket that is open: " + error.message(), error.value());
-  }
-  impl_->peers->listen(listener);
-  return {};
+  return impl_->peers->listen(std::move(socket));
 }
 
 void Coordinator::open_run(std::string const& run_id, Terms const& terms, std::string const& step) {

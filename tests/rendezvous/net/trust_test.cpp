@@ -39,6 +39,20 @@ std::shared_ptr<KeyRing> ring(boost::asio::io_context& io, std::string const& te
       io, KeyTransports{false, [secret](bool) -> Result<Key> { return secret; }, {run}, {run}});
 }
 
+/// One that counts how often its secret is asked for.
+struct CountingRing {
+  explicit CountingRing(boost::asio::io_context& io, Key const& secret)
+      : keys(std::make_shared<KeyRing>(io, KeyTransports{false,
+                                                         [secret, count = asked](bool) -> Result<Key> {
+                                                           ++*count;
+                                                           return secret;
+                                                         },
+                                                         {},
+                                                         {"run job"}})) {}
+  std::shared_ptr<std::atomic<int>> asked = std::make_shared<std::atomic<int>>(0);
+  std::shared_ptr<KeyRing> keys;
+};
+
 std::string const kSecret = "7d3f0a91c5e86b24d07e19f5a2c8b643";
 std::string const kOther = "b1946ac92492d2347c6235b4d2611184";
 
@@ -383,14 +397,7 @@ TEST_CASE("trust: an agent that looks for another run is told which one this is"
 TEST_CASE("trust: a crowd gets the key out of a few wraps, each of them for all that waited") {
   boost::asio::io_context io;
   auto const secret = *read_secret(kSecret);
-  auto const asked = std::make_shared<std::atomic<int>>(0);
-  auto const keys = std::make_shared<KeyRing>(io, KeyTransports{false,
-                                                                [secret, asked](bool) -> Result<Key> {
-                                                                  ++*asked;
-                                                                  return secret;
-                                                                },
-                                                                {},
-                                                                {"run job"}});
+  auto const [asked, keys] = CountingRing(io, secret);
   REQUIRE(keys->make(true));
   std::size_t right = 0;
   constexpr std::size_t kCrowd = 500;
@@ -409,14 +416,7 @@ TEST_CASE("trust: a crowd gets the key out of a few wraps, each of them for all 
 TEST_CASE("trust: callers that hung up while they waited for the key cost no wrap") {
   boost::asio::io_context io;
   auto const secret = *read_secret(kSecret);
-  auto const asked = std::make_shared<std::atomic<int>>(0);
-  auto const keys = std::make_shared<KeyRing>(io, KeyTransports{false,
-                                                                [secret, asked](bool) -> Result<Key> {
-                                                                  ++*asked;
-                                                                  return secret;
-                                                                },
-                                                                {},
-                                                                {"run job"}});
+  auto const [asked, keys] = CountingRing(io, secret);
   REQUIRE(keys->make(true));
   auto gone = std::make_shared<int>();
   int answers = 0;
