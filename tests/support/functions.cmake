@@ -20,11 +20,12 @@ function(cxxrun_pure_test name)
   endif()
 endfunction()
 
-# cxxrun_test(NAME LABEL FILES… [LIBS …]): one Catch2 binary, one ctest entry; rooms that use the same NAME share them, for
-# linking takes longer than most tests. Compiled without optimisation in every build: what is tested is in libraries, and
+# cxxrun_test(NAME LABEL FILES… [ALONE FILES…] [LIBS …]): one Catch2 binary, one ctest entry; rooms that use the same NAME share them, for
+# linking takes longer than most tests. With CXXRUN_UNITY some FILES are compiled together, those behind ALONE never, as
+# they have a name that another one has. Compiled without optimisation in every build: what is tested is in libraries, and
 # half of the time to build everything went there.
 function(cxxrun_test name label)
-  cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "ALONE;LIBS" ${ARGN})
   if(NOT TARGET ${name})
     add_executable(${name})
     target_link_libraries(${name} PRIVATE cxxrun_test_main cxxrun_options)
@@ -35,13 +36,22 @@ function(cxxrun_test name label)
     endif()
     if(label MATCHES "unit|scenario")
       cxxrun_pure_test(${name})
+      set_target_properties(${name} PROPERTIES UNITY_BUILD ${CXXRUN_UNITY} UNITY_BUILD_MODE GROUP)
     endif()
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir} CXXRUN_IS_TEST ON)
     cxxrun_command_test(${name} ${label} ${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT 900)
   endif()
-  target_sources(${name} PRIVATE ${arg_UNPARSED_ARGUMENTS})
+  target_sources(${name} PRIVATE ${arg_UNPARSED_ARGUMENTS} ${arg_ALONE})
   target_link_libraries(${name} PRIVATE ${arg_LIBS})
+  # Six at a time: more take as long each, and no CPU is left over for them at the end.
+  set(count 0)
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME room)
+  foreach(source ${arg_UNPARSED_ARGUMENTS})
+    math(EXPR group "${count} / 6")
+    set_property(SOURCE ${source} TARGET_DIRECTORY ${name} PROPERTY UNITY_GROUP ${room}${group})
+    math(EXPR count "${count} + 1")
+  endforeach()
 endfunction()
 
 # cxxrun_old_kernel_test(NAME LABELS COMMAND…): twice, with ENOSYS and with EPERM for what is newer than Linux 4.18.
