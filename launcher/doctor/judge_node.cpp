@@ -73,6 +73,11 @@ Finding judge_cpus(Facts const& facts) {
     return {Grade::warning, "CPUs", text + " for " + whole(gpus) + " GPUs",
             "one worker per GPU and several loaders each need more: srun --cpus-per-task=N, in the srun line too"};
   }
+  bool const bound = value_of(facts, "slurm.TaskPlugin").find("affinity") != std::string::npos;
+  if (bound && usable && *usable == 1 && number(facts, "cpus.online").value_or(1) > 1) {
+    return {Grade::note, "CPUs", text + ", by task/affinity",
+            "a task of srun has one CPU unless it asks for more, data loaders included: srun --cpus-per-task=N"};
+  }
   return {Grade::fine, "CPUs", text, ""};
 }
 

@@ -41,6 +41,11 @@ void judge_tracking(Findings& found, Facts const& facts) {
     found.push_back(slurm(Grade::note, "TaskPlugin=" + tasks,
                           "jobs on one node are not kept apart: memory and GPUs are shared by good manners; "
                           "administrators: task/cgroup, or use --exclusive"));
+  } else if (lower(value_of(facts, "slurm.ConstrainDevices")) == "no" && number(facts, "gpu.devices").value_or(0) > 0) {
+    found.push_back(
+        slurm(Grade::note, "ConstrainDevices=no",
+              "the GPUs of other jobs on this node can be opened, and CUDA_VISIBLE_DEVICES alone says which "
+              "are yours: leave it as it is, or use --exclusive; administrators: ConstrainDevices=yes"));
   }
 }
 
@@ -58,6 +63,20 @@ void judge_times(Findings& found, Facts const& facts) {
   if (auto const lost = seconds(facts, "SlurmdTimeout"); lost && (*lost == 0 || *lost > 600)) {
     found.push_back(slurm(Grade::note, "SlurmdTimeout=" + whole(lost) + " s",
                           "so long does Slurm take a dead node for alive; cxxrun notices within --heartbeat-timeout"));
+  }
+}
+
+/// The steps of a job with stepmgr are managed on its first node (slurm.conf(5), enable_stepmgr; since Slurm 24.05).
+/// What becomes of them without it was seen on 26.05.5 (docs/evidence/slurm_releases.md).
+void judge_step_manager(Findings& found, Facts const& facts) {
+  auto const manager = value_of(facts, "slurm.step_manager");
+  if (!manager.empty() && number(facts, "slurm.nodes").value_or(1) > 1) {
+    bool const goes_on = value_of(facts, "slurm.no_kill") == "set";
+    found.push_back(slurm(goes_on ? Grade::warning : Grade::note,
+                          "the steps of this job are managed by " + manager + " (stepmgr)",
+                          "once " + manager +
+                              " is lost, srun does not end, no step can be started and none is signalled, "
+                              "though cxxrun goes on elsewhere: scancel the job when its verdict.json is there"));
   }
 }
 
@@ -108,6 +127,7 @@ Findings judge_slurm(Facts const& facts) {
   }
   judge_tracking(found, facts);
   judge_times(found, facts);
+  judge_step_manager(found, facts);
   if (number(facts, "slurm.nodes").value_or(1) > 1 && value_of(facts, "slurm.no_kill") != "set") {
     found.push_back(
         slurm(Grade::note, "--no-kill is not known to be set",

@@ -70,9 +70,9 @@ void look_at_python(Wanted const& wanted, Environment const& environment, Say co
 }
 
 void look_at_slurm(Environment const& environment, Say const& say) {
-  static constexpr std::array kKeys{"KillWait",       "ProctrackType",         "TaskPlugin",
-                                    "SlurmdTimeout",  "UnkillableStepTimeout", "SignalChildrenProcesses",
-                                    "TaskPluginParam"};
+  static constexpr std::array kKeys{"KillWait",        "ProctrackType",         "TaskPlugin",
+                                    "SlurmdTimeout",   "UnkillableStepTimeout", "SignalChildrenProcesses",
+                                    "TaskPluginParam", "ConstrainDevices"};
   auto const ran = run_program({"scontrol", "show", "config"}, environment);
   if (!ran || ran->status != 0) {
     tell(say, "slurm.error", ran ? last_line(ran->text) : ran.error().message());

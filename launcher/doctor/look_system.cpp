@@ -189,7 +189,8 @@ Facts look_at_system(Environment const& environment) {
   for (auto const& [variable, key] :
        {std::pair{"CUDA_VISIBLE_DEVICES", "gpu.visible"}, std::pair{"NCCL_SOCKET_IFNAME", "net.wanted"},
         std::pair{"SLURM_JOB_ID", "slurm.job"}, std::pair{"SLURM_STEP_ID", "slurm.step"},
-        std::pair{"SLURM_NO_KILL", "slurm.no_kill"}, std::pair{"SLURM_STEP_NUM_NODES", "slurm.nodes"}}) {
+        std::pair{"SLURM_NO_KILL", "slurm.no_kill"}, std::pair{"SLURM_STEP_NUM_NODES", "slurm.nodes"},
+        std::pair{"SLURM_STEPMGR", "slurm.step_manager"}}) {
     if (auto const value = find_value(environment, variable)) {
       facts[key] = *value;
     }

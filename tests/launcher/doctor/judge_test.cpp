@@ -173,7 +173,9 @@ TEST_CASE("doctor: the system", "[unit]") {
   CHECK(grade("kernel", {{"kernel.release", "4.18.0-553.el8_10"}}) == Grade::fine);
   CHECK(grade("CPUs", {{"cpus.usable", "1"}}) == Grade::warning);  // for 8 GPUs
   CHECK(grade("CPUs", {{"cpus.quota", "2.5"}}) == Grade::warning);
-  CHECK(grade("CPUs", {{"cpus.usable", "1"}, {"gpu.workers", "0"}}) == Grade::fine);
+  CHECK(about("CPUs", {{"cpus.usable", "1"}, {"gpu.workers", "0"}}).found.ends_with(", by task/affinity"));
+  CHECK(grade("CPUs", {{"cpus.usable", "1"}, {"gpu.workers", "0"}, {"slurm.TaskPlugin", "task/cgroup"}}) ==
+        Grade::fine);
   CHECK(grade("CPUs", {{"cpus.usable", "64"}, {"cpus.warning", "8 workers on 1 CPU"}}) == Grade::warning);
   CHECK(grade("CPUs", {{"cpus.usable", "4"}, {"gpu.workers", "1"}}) == Grade::fine);  // one of this node's 8
 }
@@ -312,12 +314,19 @@ TEST_CASE("doctor: Slurm's settings that bite", "[unit]") {
   CHECK(about("Slurm", {{"slurm.TaskPluginParam", "SlurmdOffSpec,OOMKillStep"}}).found ==
         "TaskPluginParam=OOMKillStep");
   CHECK(grade("Slurm", {{"slurm.TaskPlugin", "task/none"}}) == Grade::note);
+  CHECK(about("Slurm", {{"slurm.ConstrainDevices", "no"}, {"gpu.devices", "8"}}).found == "ConstrainDevices=no");
+  CHECK(grade("Slurm", {{"slurm.ConstrainDevices", "no"}, {"gpu.devices", "0"}}) == Grade::fine);
+  CHECK(grade("Slurm", {{"slurm.ConstrainDevices", "yes"}, {"gpu.devices", "8"}}) == Grade::fine);
   CHECK(about("Slurm", {{"slurm.KillWait", "5 sec"}}).grade == Grade::warning);
   CHECK(grade("Slurm", {{"slurm.UnkillableStepTimeout", "60 sec"}}) == Grade::note);
   CHECK(grade("Slurm", {{"slurm.SlurmdTimeout", "0 sec"}}) == Grade::note);
   CHECK(grade("Slurm", {{"slurm.nodes", "2"}}) == Grade::note);
   CHECK(about("Slurm", {{"slurm.nodes", "2"}}).remedy.find("export SLURM_NO_KILL=set") != std::string::npos);
   CHECK(grade("Slurm", {{"slurm.nodes", "2"}, {"slurm.no_kill", "set"}}) == Grade::fine);
+  Facts const managed = {{"slurm.step_manager", "node1"}, {"slurm.nodes", "2"}, {"slurm.no_kill", "set"}};
+  CHECK(about("Slurm", managed).found == "the steps of this job are managed by node1 (stepmgr)");
+  CHECK(grade("Slurm", managed) == Grade::warning);
+  CHECK(grade("Slurm", {{"slurm.step_manager", "node1"}, {"slurm.nodes", "1"}}) == Grade::fine);
   CHECK(about("Slurm", {{"slurm.hung", "5 s"}}).found == "settings not read: scontrol did not answer within 5 s");
   CHECK(grade("Slurm", {{"slurm.error", "there is no scontrol in PATH here"}}) == Grade::note);
 }
