@@ -1,5 +1,6 @@
 """The agent outside, workers inside of containers: examples/slurm/e_container with a stand-in for apptainer
-(fake_apptainer). Usage: container_script_test.py CXXRUN. Exit code 77: skipped, with the reason."""
+(fake_apptainer), with CXXRUN_REAL_APPTAINER=1 the real one of the root that tests/support/containers makes.
+Usage: container_script_test.py CXXRUN. Exit code 77: skipped, with the reason."""
 import os
 import re
 import signal
@@ -10,7 +11,8 @@ import slurm_case
 from example_case import HERE, ExampleCase, has_torch, script
 from slurm_case import jobs
 
-APPTAINER = ((os.path.join(HERE, "fake_apptainer"), "apptainer"),)
+REAL = bool(os.environ.get("CXXRUN_REAL_APPTAINER"))
+ROOTS = os.environ.get("CXXRUN_ROOTS") or os.path.join(HERE, "../../build/roots")
 IN_TRAINING = "python3 train.py --local-rank='${local_rank}'"
 COUNTING = """
 import signal
@@ -24,6 +26,8 @@ note("saved")
 
 
 def setUpModule():
+    if REAL and not os.path.exists(os.path.join(ROOTS, "container_image/made")):
+        raise unittest.SkipTest("no container runtimes (tests/support/containers make fetches them)")
     slurm_case.use_cluster(nodes=2, gpus=2)
 
 
@@ -32,12 +36,20 @@ class ContainerCase(ExampleCase):
         super().setUp()
         with open(self.path("image.sif"), "w"):
             pass
+        real = f'#!/bin/sh\nCXXRUN_ROOTS="{ROOTS}" exec "{HERE}/real_apptainer" "$@"\n'
+        runtime = os.path.join(HERE, "fake_apptainer")
+        if REAL:
+            runtime = self.path("real_apptainer")
+            with open(runtime, "w") as f:
+                f.write(real)
+            os.chmod(runtime, 0o755)
+        self.programs = [(runtime, "apptainer")]
 
     def start_workers(self, command, options="", cxxrun="cxxrun", **more):
         """Submits after.sh with another command in the container."""
         text = script("e_container", "after.sh").replace(IN_TRAINING, command)
         text = text.replace("exec --nv", f"exec --nv {options}").replace("srun cxxrun", f"srun {cxxrun}")
-        return self.submit("e_container", text, programs=APPTAINER, **more)
+        return self.submit("e_container", text, programs=self.programs, **more)
 
     def counting(self):
         self.make_gate("end")
@@ -45,9 +57,10 @@ class ContainerCase(ExampleCase):
 
 
 class Environment(ContainerCase):
+    @unittest.skipIf(REAL, "the image has no PyTorch")
     @unittest.skipUnless(has_torch(), "no torch.distributed for /usr/bin/python3 (Debian: python3-torch)")
     def test_the_job_and_node_script_become_one_line(self):
-        text = self.run_example("e_container", "after.sh", programs=APPTAINER)
+        text = self.run_example("e_container", "after.sh", programs=self.programs)
         self.assert_trained(text, world=4, steps=3)
         inside = set(re.findall(r"rank (\d) of 4, local rank (\d), in image.sif", text))
         self.assertEqual(inside, {(str(rank), str(rank % 2)) for rank in range(4)})
@@ -68,7 +81,7 @@ class Environment(ContainerCase):
         self.assertEqual(re.findall("worker: (.*)", self.finish(self.start_workers(show, "--cleanenv"))), ["none none none none"] * 4)
         text = script("e_container", "after.sh").replace(IN_TRAINING, show).replace("srun", "export FOO=1\nsrun")
         text = text.replace("apptainer exec", "./in_container.sh")
-        output = self.finish(self.submit("e_container", text, programs=APPTAINER))
+        output = self.finish(self.submit("e_container", text, programs=self.programs))
         told = sorted(re.findall(r"worker: (\d) (\S+) (\S+) (\S+)", output))
         self.assertEqual([rank for rank, *_ in told], list("0123"), output)
         self.assertNotIn("none", {word for _, *words, _ in told for word in words})
@@ -133,7 +146,7 @@ class AgentInside(ContainerCase):
         show = self.worker('echo "rank $RANK of $WORLD_SIZE"', "show")
         words = " ".join(["apptainer exec", options, "image.sif", self.cluster.base + "/bin/cxxrun", *flags, show])
         text = script("e_container", "after.sh")
-        return self.submit("e_container", text[:text.index("srun")] + f"srun {words}\n", programs=APPTAINER)
+        return self.submit("e_container", text[:text.index("srun")] + f"srun {words}\n", programs=self.programs)
 
     def test_a_container_that_keeps_the_environment_is_no_different_from_none(self):
         output = self.finish(self.in_container(""))
