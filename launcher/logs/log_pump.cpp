@@ -18,6 +18,8 @@
 #include "launcher/logs/console.hpp"
 #include "launcher/logs/line_filter.hpp"
 #include "launcher/logs/log_output.hpp"
+#include "rendezvous/membership/retrying.hpp"
+#include "src/core/text.hpp"
 #include "src/os/bounded_thread.hpp"
 
 namespace cxxrun::launcher {
@@ -30,6 +32,7 @@ using boost::system::error_code;
 constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 constexpr std::size_t kWorthWaking = std::size_t{64} << 10;
 constexpr Millis kGather{1};
+constexpr std::size_t kLastBytes = 128;  // more than the question of a debugger
 
 struct Stream {
   Stream(asio::io_context& io, PumpStream p)
@@ -43,8 +46,17 @@ struct Stream {
   LogOutput filtered;
   LineFilter filter;  ///< used while `filtered` is open
   Evidence evidence;
+  std::string last;     ///< of a stream whose words are not kept: at least its last kLastBytes, at most twice as many
   bool paused = false;  ///< not waited for, because its console is full
 };
+
+LastWords words_of(Stream const& s) {
+  if (s.plan.keep_words) {
+    return s.evidence.words();
+  }
+  bool const quits = trim(s.last).ends_with(rendezvous::kDebuggerQuits);
+  return {"", quits ? std::string(rendezvous::kDebuggerQuits) : std::string()};
+}
 
 }  // namespace
 
@@ -110,7 +122,7 @@ class LogPump::Pump {
     }
     LastWords words;
     if (auto const live = streams_.find(id); live != streams_.end()) {
-      words = live->second->evidence.words();
+      words = words_of(*live->second);
     } else if (auto const ended = words_.find(id); ended != words_.end()) {
       words = ended->second;
       if (close) {
@@ -211,6 +223,9 @@ class LogPump::Pump {
     carry_filtered(s, bytes);
     if (s.plan.keep_words) {
       s.evidence.feed(bytes, Clock::now());
+    } else {
+      s.last += bytes.substr(bytes.size() - std::min(bytes.size(), kLastBytes));
+      s.last.erase(0, s.last.size() > 2 * kLastBytes ? s.last.size() - kLastBytes : 0);
     }
     if (s.shown) {
       s.shown->feed(bytes);
@@ -244,9 +259,7 @@ class LogPump::Pump {
       s.shown->end();
     }
     carry_filtered(s, "\n");
-    if (s.plan.keep_words) {
-      words_.emplace(id, s.evidence.words());
-    }
+    words_.emplace(id, words_of(s));
     streams_.erase(it);
   }
 

@@ -30,7 +30,7 @@ struct PumpStream {
   bool console = true;
   bool to_stderr = false;                 ///< console stream: false = stdout, true = stderr
   std::string prefix;                     ///< before each line on the console
-  bool keep_words = false;                ///< keep its last words for `drain`
+  bool keep_words = false;                ///< keep its last words for `drain`; else only what a debugger asked last
   std::vector<std::string> filters = {};  ///< lines with one of these in them ...
   std::string filtered = {};              ///< ... are also appended here, prefixed; other streams may do the same
   Rotation rotation = {};                 ///< of `file`

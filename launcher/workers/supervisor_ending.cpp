@@ -59,10 +59,12 @@ void Supervisor::drain(std::uint64_t stream, std::uint32_t local_rank, bool keep
                 asio::post(context, [weak, number, local_rank, keep, words = std::move(words)] {
                   if (auto const self = weak.lock();
                       self && self->ending_.number == number && self->ending_.drains > 0) {
-                    if (keep) {
-                      auto& exit = self->members_[local_rank].exit;
-                      exit.stderr_tail = words.tail;
+                    auto& exit = self->members_[local_rank].exit;
+                    if (!words.told.empty() && (keep || exit.told.empty())) {
                       exit.told = words.told;
+                    }
+                    if (keep) {
+                      exit.stderr_tail = words.tail;
                       exit.role = rendezvous::role_of(exit, words.role);
                     }
                     self->drained();

@@ -59,7 +59,7 @@ std::string lacking(WorkerExit const& exit) {
 }
 
 bool is_unanswered(std::string_view line) {
-  return line == "bdb.BdbQuit" || line == "EOFError: EOF when reading a line";
+  return line == "bdb.BdbQuit" || line == kDebuggerQuits || line == "EOFError: EOF when reading a line";
 }
 
 bool is_refused(std::string_view line) {

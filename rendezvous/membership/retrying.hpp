@@ -18,6 +18,9 @@ inline constexpr std::uint32_t kAlikeEnough = 3;
 
 /// What a program that could not begin lacks, in its own words: a module, a library, its script; "" when it has begun.
 [[nodiscard]] std::string lacking(WorkerExit const& exit);
+/// What pdb asks on stdout before it ends the program, since Python 3.14 (Lib/pdb.py, do_quit); before, it raised
+/// BdbQuit.
+inline constexpr std::string_view kDebuggerQuits = "Quitting pdb will kill the process. Quit anyway? [y/n]";
 /// Whether these last words are those of a Python program that asked and got the end of its standard input for an
 /// answer, as it would again, or whose debugger has quit, which it does then, too.
 [[nodiscard]] bool is_unanswered(std::string_view line);

@@ -14,6 +14,8 @@ try:
 except ImportError:
     torch = None
 
+# What a program ends with whose debugger gets the end of its input.
+DEBUGGER_QUITS = "Quitting pdb will kill the process. Quit anyway? [y/n]" if sys.version_info >= (3, 14) else "bdb.BdbQuit"
 MOUNTS = subprocess.run(["unshare", "--mount", "mount", "--version"], capture_output=True, text=True)
 
 
@@ -46,7 +48,7 @@ class Restarts(JobCase):
         self.assert_tried_once(self.lacks(imports="import torch.distributed\nimport surely_not_there", processes=1))
 
     def test_a_program_that_asks_where_nobody_answers_is_started_once_whatever_max_restarts_says(self):
-        for body, words in (("breakpoint()\nprint('behind it')", "bdb.BdbQuit"),
+        for body, words in (("breakpoint()\nprint('behind it')", DEBUGGER_QUITS),
                             ("input('name? ')", "EOFError: EOF when reading a line")):
             job = self.run_job("--standalone", "--max-restarts", "2", *self.python_worker(f"note('start')\n{body}"))
             self.assertEqual(job.code, 1, job.stderr)

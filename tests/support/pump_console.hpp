@@ -102,10 +102,13 @@ class TempDir {
   std::string path_;
 };
 
-/// Drains and waits; the tail of what it says is "(hangs)" when no answer comes in a generous time.
+/// Drains and waits; the tail of what it says, else the line that says why; "(hangs)" when no answer comes in a
+/// generous time.
 inline std::string drain(launcher::LogPump& pump, std::uint64_t id, bool close) {
   auto answer = std::make_shared<std::promise<std::string>>();
-  pump.drain(id, close, [answer](launcher::LastWords const& words) { answer->set_value(words.tail); });
+  pump.drain(id, close, [answer](launcher::LastWords const& words) {
+    answer->set_value(words.tail.empty() ? words.told : words.tail);
+  });
   auto future = answer->get_future();
   return future.wait_for(std::chrono::seconds(60)) == std::future_status::ready ? future.get() : "(hangs)";
 }

@@ -115,6 +115,23 @@ TEST_CASE("log_pump: a stream that ended before its drain still has its tail, tw
   CHECK(f.out.text() == "last words\n");
 }
 
+TEST_CASE("log_pump: of a stream whose words are not kept the last question of a debugger is told alone", "[process]") {
+  Fixture f;
+  auto pipe = make_pipe();
+  auto const id = f.pump->add(patient({std::move(pipe.read), f.dir / "f", true, false, ""}));
+  std::string const quits = "Quitting pdb will kill the process. Quit anyway? [y/n]";
+  write_all(pipe.write.get(), std::string(300, 'x') + "\n(Pdb) Quitting pdb will ");
+  CHECK(drain(*f.pump, id, false).empty());
+  write_all(pipe.write.get(), "kill the process. Quit anyway? [y/n] ");
+  CHECK(drain(*f.pump, id, false) == quits);
+  write_all(pipe.write.get(), "n\nand on");
+  CHECK(drain(*f.pump, id, false).empty());
+  write_all(pipe.write.get(), "\n(Pdb) " + quits + "\n");
+  pipe.write.reset();
+  CHECK(drain(*f.pump, id, true) == quits);
+  CHECK(f.pump->finish(kPlenty));
+}
+
 TEST_CASE("log_pump: a grandchild that keeps the pipe does not keep the stream", "[process]") {
   std::signal(SIGPIPE, SIG_IGN);
   Fixture f;

@@ -101,7 +101,8 @@ TEST_CASE("retrying: the line that says why counts, whatever is said after it", 
 }
 
 TEST_CASE("retrying: an answer is missing by the words of input() and of the debugger, and not by others", "[unit]") {
-  for (std::string const words : {"EOFError: EOF when reading a line", "bdb.BdbQuit"}) {
+  for (std::string const words :
+       {"EOFError: EOF when reading a line", "bdb.BdbQuit", "Quitting pdb will kill the process. Quit anyway? [y/n]"}) {
     CHECK(incurable(exited(1, "Traceback (most recent call last):\n  x\n" + words + "\n")) == words);
     CHECK(incurable(exited(2, words)).empty());
     auto told = exited(1, words);
