@@ -36,9 +36,9 @@ constexpr Millis kEnd{2000};
 constexpr std::size_t kNameDigits = 32;
 
 /// What is said, by the first byte; names end at the first zero byte.
-enum Word : char { kThis = 'i', kTell = 't', kWant = 'w', kTold = 'v' };
+constexpr char kThis = 'i', kTell = 't', kWant = 'w', kTold = 'v';
 
-std::string words(Word word, std::string const& key, std::string const& text = "") {
+std::string words(char word, std::string const& key, std::string const& text = "") {
   return std::string(1, word) + key + '\0' + text;
 }
 
@@ -244,11 +244,15 @@ Board::Board(std::shared_ptr<Shared> shared, std::unique_ptr<os::BoundedThread> 
     : shared_(std::move(shared)), thread_(std::move(thread)) {}
 
 Board::~Board() {
-  asio::post(shared_->io, [shared = shared_.get()] {
-    shared->peers->close();
-    shared->io.stop();
-  });
-  thread_->join_until(Clock::now() + kEnd);
+  try {
+    asio::post(shared_->io, [shared = shared_.get()] {
+      shared->peers->close();
+      shared->io.stop();
+    });
+    thread_->join_until(Clock::now() + kEnd);
+  } catch (...) {  // out of memory: the process ends without a goodbye
+    return;
+  }
 }
 
 /// Answers calls, and is served from now on.
