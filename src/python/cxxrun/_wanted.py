@@ -131,9 +131,10 @@ def listen(instead: bool = False) -> None:
         return
     _listens = True
     if instead or signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _tell)
+        signal.signal(signal.SIGTERM, note_end)
 
 
-def _tell(number: int, frame: Any) -> None:
+def note_end(*_: Any) -> None:
+    """A handler of SIGTERM."""
     global _told_to_end
     _told_to_end = True

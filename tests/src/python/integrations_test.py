@@ -18,37 +18,55 @@ FAKES = {
 }
 LIGHTNING = """
 import os, signal, types, sys
-def theirs(*_): print("the framework's handler")
-signal.signal(signal.SIGTERM, theirs)
 {imports}
 from cxxrun.integrations.lightning import Callback, Saving
 saving = Saving("there")
 assert isinstance(saving, Callback) and saving.found() is None
+class Connector:
+    def register(self): signal.signal(signal.SIGTERM, self._sigterm_notifier_fn)
+    def {notifier}(self, *_): print("the framework's handler")
+    if "{notifier}" != "_sigterm_notifier_fn":
+        def register(self): signal.signal(signal.SIGTERM, self.{notifier})
 class Trainer:
-    global_step, should_stop, limit_val_batches = 0, False, 1.0
-    fit_loop = types.SimpleNamespace(min_epochs=3, min_steps=100)
+    global_step, should_stop, limit_val_batches, _signal_connector = 0, False, 1.0, Connector()
+    class fit_loop:
+        min_epochs, epoch_loop = 3, types.SimpleNamespace(min_steps=100)
+        min_steps = property(lambda self: self.epoch_loop.min_steps)
+    fit_loop = fit_loop()
     def save_checkpoint(self, path):
         print("saved", path, self.global_step)
         open(path, "w").close()
 trainer = Trainer()
+saving.setup(trainer, None, "fit")
+trainer._signal_connector.register()
+if not "{imports}": os.kill(os.getpid(), signal.SIGTERM)  # while it validates before it trains
 saving.on_train_start(trainer, None)
-while not trainer.should_stop:
-    trainer.global_step += 1
-    if trainer.global_step == 3: os.kill(os.getpid(), signal.SIGTERM)
+for batch in range(1, 100):
+    if trainer.should_stop: break
+    trainer.global_step += batch % 2
+    if batch == 4: os.kill(os.getpid(), signal.SIGTERM)
     saving.on_train_batch_end(trainer, None, {{}}, None, batch_idx=7)
-print(trainer.limit_val_batches, trainer.fit_loop.min_epochs, trainer.fit_loop.min_steps, saving.found())
+print(batch, trainer.limit_val_batches, trainer.fit_loop.min_epochs, trainer.fit_loop.min_steps, saving.found())
+saving.teardown(trainer, None, "fit")
+saving.setup(trainer, None, "test")
+trainer._signal_connector.register()
+os.kill(os.getpid(), signal.SIGTERM)
 """
 TRANSFORMERS = """
 import os, signal, types
 from cxxrun.integrations.transformers import Saving
-saving, state = Saving(), types.SimpleNamespace(global_step=0)
-control = types.SimpleNamespace(should_save=False, should_training_stop=False)
-saving.on_train_begin(None, state, control, model=None)
-while not control.should_training_stop:
+def theirs(*_): print("the framework's handler")
+signal.signal(signal.SIGTERM, theirs)
+saving, state, args = Saving(), types.SimpleNamespace(global_step=0), types.SimpleNamespace(enable_jit_checkpoint=True)
+saving.on_train_begin(args, state, None, model=None)
+def shown(control): return control.should_save, control.should_training_stop, control.should_evaluate
+def step(evaluates=False, saves=True):
     state.global_step += 1
-    if state.global_step == 3: os.kill(os.getpid(), signal.SIGTERM)
-    control = saving.on_step_end(None, state, control, model=None)
-    print(state.global_step, control.should_save)
+    control = types.SimpleNamespace(should_save=False, should_training_stop=False, should_evaluate=evaluates)
+    control = saving.on_step_end(args, state, control, model=None)
+    print(state.global_step, *shown(control))
+    if control.should_save and saves: saving.on_save(args, state, control)
+    return control
 """
 ACCELERATE = """
 import os, signal, types
@@ -91,9 +109,17 @@ class IntegrationsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 
-    def test_lightning_saves_in_the_batch_of_the_signal_and_ends_whatever_its_minimum_says(self):
-        for imports in ("", "import pytorch_lightning"):
-            self.assertEqual(self.run_python(LIGHTNING.format(imports=imports)), "saved there 3\n0 None None there\n")
+    def test_lightning_saves_after_the_step_of_the_signal_and_ends_whatever_its_minimum_says(self):
+        said = self.run_python(LIGHTNING.format(imports="import pytorch_lightning", notifier="_sigterm_notifier_fn"))
+        self.assertEqual(said, "saved there 3\n6 0 None None there\nthe framework's handler\n")
+
+    def test_lightnings_own_handler_is_put_aside_from_before_it_validates(self):
+        said = self.run_python(LIGHTNING.format(imports="", notifier="_sigterm_notifier_fn"))
+        self.assertEqual(said, "saved there 1\n2 0 None None there\nthe framework's handler\n")
+
+    def test_the_handler_of_another_lightning_is_put_aside_when_it_trains(self):
+        said = self.run_python(LIGHTNING.format(imports="import pytorch_lightning", notifier="notifier"))
+        self.assertEqual(said, "saved there 3\n6 0 None None there\nthe framework's handler\n")
 
     def test_lightning_takes_the_callback_of_the_package_that_the_script_uses(self):
         code = "{}\nfrom cxxrun.integrations.lightning import Saving\nprint(Saving.__mro__[1].__module__)"
@@ -101,7 +127,16 @@ class IntegrationsTest(unittest.TestCase):
         self.assertEqual(self.run_python(code.format("")), "lightning.pytorch\n")
 
     def test_transformers_saves_and_stops_in_the_step_of_the_signal(self):
-        self.assertEqual(self.run_python(TRANSFORMERS), "1 False\n2 False\n3 True\n")
+        ends = ("step(evaluates=True)\nos.kill(os.getpid(), signal.SIGTERM)\ncontrol = step(evaluates=True)\n"
+                "control.should_evaluate = control.should_save = True  # by the flow, at the end of an epoch\n"
+                "print(*shown(saving.on_epoch_end(args, state, control, model=None)))\n")
+        self.assertEqual(self.run_python(TRANSFORMERS + ends), "1 False False True\n2 True True False\nFalse True False\n")
+
+    def test_transformers_saves_in_the_next_step_where_the_best_alone_are_saved(self):
+        asked = ("import cxxrun\nanswers = iter([True, False, False])\ncxxrun.checkpoint_wanted = lambda: next(answers)\n"
+                 "step(evaluates=True, saves=False)\nstep()\nstep()\n")
+        self.assertEqual(self.run_python(TRANSFORMERS + asked),
+                         "1 True False True\n2 True False False\n3 False False False\n")
 
     def test_accelerate_saves_once_and_not_in_the_middle_of_a_step(self):
         self.assertEqual(self.run_python(ACCELERATE), "saved there\nTrue False\n")

@@ -9,36 +9,52 @@ from typing import Any, Optional
 import cxxrun
 from cxxrun import _wanted
 
-if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
+try:
+    if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
+        raise ImportError
+    from lightning.pytorch import Callback
+except ImportError:
     from pytorch_lightning import Callback
-else:
-    try:
-        from lightning.pytorch import Callback
-    except ImportError:
-        from pytorch_lightning import Callback
 
 
 class Saving(Callback):  # type: ignore[misc]
-    """Saves to `path` after the batch in which all ranks are asked for a checkpoint, and ends fit() where the job is told to
-    end. Lightning's own answer to SIGTERM, in which ranks wait for each other inside a signal handler, is put aside while it
-    trains."""
+    """Saves to `path` after the step in which all ranks are asked for a checkpoint, and ends fit() where the job is told to
+    end. In fit() it puts aside Lightning's own handler of SIGTERM, in which ranks wait for each other."""
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._step, self._aside = 0, False
 
     def found(self) -> Optional[str]:
         """`path`, where there is a checkpoint: for ckpt_path of fit()."""
         return self.path if os.path.exists(self.path) else None
 
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        self._put_aside(trainer, stage == "fit")
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        self._put_aside(trainer, False)
+
+    def _put_aside(self, trainer: Any, aside: bool) -> None:
+        # It is installed after setup() and before the first collectives (trainer.py, signal_connector.py of 2.6).
+        connector = getattr(trainer, "_signal_connector", self)
+        self._aside = aside and hasattr(connector, "_sigterm_notifier_fn")
+        if self._aside:
+            connector._sigterm_notifier_fn = _wanted.note_end
+        else:
+            vars(connector).pop("_sigterm_notifier_fn", None)
+
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        _wanted.listen(instead=True)
+        self._step = trainer.global_step
+        _wanted.listen(instead=not self._aside)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any, **__: Any) -> None:
-        cxxrun.step(trainer.global_step)
-        if not cxxrun.checkpoint_wanted():
+        if trainer.global_step == self._step:  # in the middle of a step
             return
-        trainer.save_checkpoint(self.path)
-        if cxxrun.job_ends():
-            trainer.limit_val_batches = 0  # it would validate before it ends
-            trainer.fit_loop.min_epochs = trainer.fit_loop.min_steps = None
-            trainer.should_stop = True
+        self._step = trainer.global_step
+        cxxrun.step(self._step)
+        if cxxrun.checkpoint_wanted():
+            trainer.save_checkpoint(self.path)
+            if cxxrun.job_ends():
+                trainer.should_stop, trainer.limit_val_batches = True, 0  # it would validate before it ends
+                trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None
