@@ -18,7 +18,7 @@ TRAINER = os.path.join(HERE, "framework_trainer.py")
 PATH = [each for each in (os.path.join(HERE, "../../src/python"), os.environ.get("CXXRUN_FRAMEWORKS")) if each]
 MODULES = {"lightning": "lightning.pytorch", "transformers": "transformers", "accelerate": "accelerate", "ignite": "ignite.engine"}
 sys.path[:0] = PATH
-PATIENCE = 300  # seconds; a worker takes 5 s of CPU to import a framework
+PATIENCE = 600  # seconds; a worker takes 5 s of CPU to import a framework
 
 # The rank tells the word so many times; then the nodes are told to end, the first of them so many seconds before the last.
 Moment = collections.namedtuple("Moment", "nodes word rank count gap order")
@@ -45,7 +45,7 @@ class Frameworks(JobCase):
         return env
 
     def begin(self, nodes, *words):
-        options = (f"--nproc-per-node={2 // nodes}", "--max-restarts=0", TRAINER, *words)
+        options = (f"--nproc-per-node={2 // nodes}", "--max-restarts=0", f"--shutdown-timeout={PATIENCE}", TRAINER, *words)
         return list(self.start_two(*options)) if nodes == 2 else [self.start("--standalone", *options)]
 
     def stop_at(self, when, framework, folder):
@@ -94,12 +94,11 @@ class Frameworks(JobCase):
         for count in range(number):
             when = moment(chosen, count)
             began = time.monotonic()
-            with self.subTest(seed=seed, number=count, moment=when):
-                agents = self.stop_at(when, framework, folder)
-                before, step = step, self.check(when, agents, step)
-                self.assert_nothing_left()
-                print(f"{framework}, stop {count + 1} of {number}: {when}: from {before} to {step}, "
-                      f"{time.monotonic() - began:.1f} s", flush=True)
+            print(f"{framework}, stop {count + 1} of {number}, seed {seed}: {when}", flush=True)
+            agents = self.stop_at(when, framework, folder)
+            before, step = step, self.check(when, agents, step)
+            self.assert_nothing_left()
+            print(f"  from {before} to {step}, {time.monotonic() - began:.1f} s", flush=True)
 
     def test_lightning(self):
         self.play("lightning")

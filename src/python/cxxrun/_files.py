@@ -2,7 +2,6 @@
 stranger's is believed, and what is written is open to this user alone until it has its name. The launcher and the library
 do the same (src/os/folder.hpp)."""
 import os
-import secrets
 import stat
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -26,7 +25,7 @@ def replace(path: str, data: bytes) -> None:
             except FileExistsError:  # another user's, or another writer's
                 if tries == _TRIES - 1:
                     raise
-                partial = f"{name}.{secrets.token_hex(8)}.partial"
+                partial = f"{name}.{os.urandom(8).hex()}.partial"
         try:
             with os.fdopen(file, "wb") as writer:
                 writer.write(data)
@@ -82,7 +81,7 @@ def _is_believed(path: str, owner: int) -> bool:
 
 def _own_number(directory: str) -> int:
     """Which user makes files there: a server may take all users for one. -1, where none can be made."""
-    probe = os.path.join(directory, f".cxxrun-{secrets.token_hex(8)}")
+    probe = os.path.join(directory, f".cxxrun-{os.urandom(8).hex()}")
     try:
         file = os.open(probe, _NEW, 0o600)
     except OSError:

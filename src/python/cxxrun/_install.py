@@ -1,6 +1,5 @@
 """cxxrun.install(): what makes the launcher see a PyTorch script."""
 import functools
-import importlib.abc
 import importlib.util
 import os
 import sys
@@ -44,7 +43,7 @@ def _complain(text: str) -> None:
         _process.complain("install(): " + text)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:  # importlib.abc, whose MetaPathFinder it would be, takes longer to import than all of this package
     """Waits for torch's import."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
