@@ -99,6 +99,7 @@ typedef struct cxxrun_options {
   int64_t abort_deadline_ms; /* how long giving up NCCL may take in cxxrun_rebuild(); 0: 4 s */
   int32_t backend;           /* enum cxxrun_backend; CXXRUN_BACKEND in the environment overrides it */
   int32_t survive;           /* 1: after CXXRUN_PEER_FAILURE this process calls cxxrun_rebuild() instead of ending */
+  int32_t shrink;            /* 1, with `survive`: when it dies, other nodes do not wait for its node (communicator.hpp) */
 } cxxrun_options;
 
 /* Meets the other ranks that the environment names. NULL: all defaults. Blocks for at most init_timeout; with `survive`
@@ -208,12 +209,13 @@ int32_t cxxrun_checkpoint_wanted(cxxrun_comm* comm, int32_t* wanted);
 
 typedef struct cxxrun_recovery {
   int32_t load;  /* 1: rank 0 loads the latest checkpoint first (if there is one) */
-  int32_t share; /* 1: then all take the state of rank `donor`, such as by cxxrun_broadcast() */
+  int32_t share; /* 1, 2: then all take the state of rank `donor`, such as by cxxrun_broadcast(). 1: who is not fresh and
+                  * at the same step has it already; 2, to a rank without which others have gone on: it has not */
   int32_t donor;
 } cxxrun_recovery;
 /* How all ranks come to the same state; the first call of every rank in every generation. `completed`: steps in this
  * process's state; `fresh`: 1 for a process that has trained, loaded and taken nothing yet, and for one whose last share
- * was cut off by a failure while it changed its state. The same answer on every rank; with both load and share 0 all
+ * was cut off by a failure while it changed its state. The same answer on every rank, but for 1 and 2; with both load and share 0 all
  * have the same state already. Blocks like a collective. In turn. */
 int32_t cxxrun_meet(cxxrun_comm* comm, uint64_t completed, int32_t fresh, cxxrun_recovery* recovery);
 

@@ -112,6 +112,10 @@ class Communicator {
     /// After a PeerFailure this process calls rebuild() instead of ending: the launcher then leaves it alone when it
     /// re-forms the job. run_elastic() sets it.
     bool survive = false;
+    /// With `survive` and --nnodes MIN:MAX: when this process dies, the other nodes go on without its node as long as
+    /// MIN of them have all of their workers, and take it in again when its agent has started what is missing. false:
+    /// all wait for that. The same on every rank.
+    bool shrink = false;
     /// How long the kernels of a communicator of NCCL's that is given up may take to end; then the process ends with
     /// code 75 and the launcher starts it anew. Shorter than cxxrun's --restart-timeout, which would kill it without a
     /// word. Also how long the end in good order is waited for. At least 1 ms.

@@ -66,7 +66,8 @@ void on_rank_0(Communicator& comm, std::function<void()> const& action);
 /// Where one rank stands when a generation begins.
 struct Standing {
   std::uint64_t completed = 0;
-  bool fresh = true;  ///< its process has done nothing yet, and loaded nothing
+  bool fresh = true;             ///< its process has done nothing yet, and loaded nothing
+  std::uint64_t generation = 0;  ///< the last one that it was in; others may have gone on since (Options::shrink)
 };
 /// How all ranks come to the same state.
 struct Recovery {

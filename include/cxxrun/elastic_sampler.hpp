@@ -54,6 +54,10 @@ class ElasticSampler {
   /// Failure (usage): world < 1, rank not in it, per_rank 0.
   [[nodiscard]] std::vector<std::uint64_t> next(int rank, int world, std::size_t per_rank);
 
+  /// The same for a step of `total` samples, however many ranks there are: shared out as evenly as possible, so that a
+  /// rank may have one more than another (set_weight). Failure (usage): as above, and total < world.
+  [[nodiscard]] std::vector<std::uint64_t> next_shared(int rank, int world, std::size_t total);
+
   /// Nothing of this epoch is left; with Tail::drop already when less than another step of the last size is.
   [[nodiscard]] bool done() const;
   void next_epoch();

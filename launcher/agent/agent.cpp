@@ -175,6 +175,10 @@ class Agent {
     hangs_->begin(generation);
   }
 
+  void perform(agent::FillWorkers const& action) {
+    supervisor_->fill(plan_workers(action.generation, config_.options, config_.facts, config_.environment));
+  }
+
   void perform(agent::RunCheck const& action) {
     auto const& generation = action.generation;
     make_directories(generation);
@@ -432,6 +436,7 @@ class Agent {
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
   std::optional<agent::Exit> exit_;
   std::optional<Error> failed_;
+  bool said_no_shrink_ = false;
   bool tells_others_ = false;  ///< they wait where nobody is going to come
 
   /// While the store's thread is asked for a port, this one waits.
@@ -472,15 +477,23 @@ class Agent {
     on.exited = [this](std::uint64_t number, rendezvous::WorkerExit exit) {
       feed(agent::WorkerEnded{number, std::move(exit)});
     };
-    on.ended = [this](std::uint64_t number, auto exits, auto unkillable, bool waiting) {
+    on.ended = [this](std::uint64_t number, auto exits, auto unkillable, bool waiting, bool lacks) {
       for (auto const& line : unkillable) {
         log(Level::error, "survived SIGKILL: " + line);
       }
       end_watch_.workers_end();
       hangs_->end();
       memory_.end();
-      feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting, hangs_->steps(number)});
+      feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting, hangs_->steps(number), lacks});
     };
+    on.shrinks = [this] {
+      auto const line = why_no_shrink(config_.options, config_.topology);
+      if (!line.empty() && machine_.state.generation && machine_.state.generation->rank_base == 0 &&
+          !std::exchange(said_no_shrink_, true)) {
+        log(Level::warn, line);  // once for the job
+      }
+    };
+    on.filled = [this](std::uint64_t number, bool whole) { feed(agent::Filled{number, whole}); };
     on.named = [this](std::uint64_t number, rendezvous::Named const& named) {
       feed(agent::StoodStill{number, {}, {named}});
     };

@@ -179,6 +179,25 @@ Millis hold_of_ports(agent::Policy const& policy, JobTopology const& topology) {
   return is_alone(topology) ? Millis{0} : leases ? policy.lease.timeout : without_leases;
 }
 
+std::string why_no_shrink(Options const& options, JobTopology const& topology) {
+  std::string const begin = "policy \"shrink\" has no effect ";
+  if (!options.health_check.empty()) {
+    return begin + "with --health-check, which is to have a node to itself: all wait for a rank that is started again";
+  }
+  if (topology.source == JobTopology::Source::join || topology.min_nodes < topology.max_nodes) {
+    return "";
+  }
+  auto const most = std::to_string(topology.max_nodes);
+  return topology.max_nodes == 1
+             ? begin +
+                   "in a job of one node: all wait for a rank that is started again; a job shrinks by nodes, with "
+                   "--nnodes MIN:MAX"
+             : begin + "with --nnodes " + most +
+                   ": all wait for a rank that is started again; to go on without its node "
+                   "use --nnodes MIN:" +
+                   most;
+}
+
 int exit_code(std::optional<Error> const& failed, std::optional<agent::Exit> const& exit, std::optional<int> instead) {
   if (instead) {
     return *instead;

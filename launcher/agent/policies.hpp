@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "launcher/agent/agent_config.hpp"
 #include "launcher/facts/deadlines.hpp"
@@ -38,6 +39,11 @@ void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis
 /// How long workers may take when the job ends: what the user gives, but no longer than Slurm leaves. Between our
 /// SIGKILL and Slurm's there is time to reap, to report and to ask for a requeue: a tenth of KillWait, at least 2 s.
 [[nodiscard]] Millis end_timeout(Millis shutdown_timeout, Millis kill_wait);
+
+/// Why the others wait for the node of a rank that has died, although its program asked them not to: a line for the
+/// log;
+/// "": they go on.
+[[nodiscard]] std::string why_no_shrink(Options const& options, JobTopology const& topology);
 
 /// What cxxrun ends with: `failed` when this agent could not take part, else `exit` when its life has come to an end,
 /// else it was stopped half-way. `instead`: of the job that is not to be requeued, which its verdict cannot know.

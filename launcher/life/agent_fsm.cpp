@@ -58,6 +58,7 @@ void hear(Turn& turn, rendezvous::Prepare const& message) {
   state.exits.clear();
   state.unkillable.clear();
   state.steps = {};
+  state.lacks = false;
   if (state.life == Life::checking) {
     return;  // the check that runs is of this node, not of a generation: its result will do
   }
@@ -176,6 +177,18 @@ void hear(Turn& turn, rendezvous::Kill const& message) {
   turn.act(KillWorker{message.rank - state.generation->rank_base, message});
 }
 
+void hear(Turn& turn, rendezvous::LeftOut const& message) {
+  State& state = turn.state;
+  if (state.life != Life::waiting || !std::exchange(state.lacks, false) || !state.generation) {
+    turn.say(Level::debug, "ignored: left out of generation " + std::to_string(message.number));
+    return;
+  }
+  turn.say_here(Level::info, "generation " + std::to_string(message.number) +
+                                 " goes on without this node, which starts the workers that are missing");
+  state.parked = number_of(state);
+  turn.act(FillWorkers{*state.generation});
+}
+
 void on(Turn& turn, FromLink const& event) {
   std::visit(
       [&](auto const& message) {
@@ -186,7 +199,8 @@ void on(Turn& turn, FromLink const& event) {
         } else if constexpr (std::is_same_v<Message, rendezvous::Decided> ||
                              std::is_same_v<Message, rendezvous::Dropped>) {
           hear(turn, event.link, message);
-        } else if constexpr (std::is_same_v<Message, rendezvous::Kill>) {  // nobody leads by saying this
+        } else if constexpr (std::is_same_v<Message, rendezvous::Kill> ||
+                             std::is_same_v<Message, rendezvous::LeftOut>) {  // nobody leads by saying this
           if (event.link == turn.state.follower.main && turn.state.connected) {
             hear(turn, message);
           }

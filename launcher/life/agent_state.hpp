@@ -56,6 +56,7 @@ struct State {  // NOLINT(clang-analyzer-optin.performance.Padding): in the orde
   std::vector<rendezvous::WorkerExit> exits;  ///< of the generation, once all have ended
   std::vector<std::string> unkillable;
   rendezvous::StepTimes steps;  ///< of its workers in it
+  bool lacks = false;           ///< others need not wait until those that have ended are started again
   bool joined = false;          ///< the coordinator knows us
   bool connected = true;
   int exit_code = 0;      ///< to leave with, once decided
@@ -133,6 +134,12 @@ struct GroupEnded {
   std::vector<std::string> unkillable;
   bool waiting = false;
   rendezvous::StepTimes steps = {};  ///< of theirs in this generation
+  bool lacks = false;                ///< others need not wait until those that have ended are started again
+};
+/// What FillWorkers came to: all wait, or one has ended and is started with the next generation.
+struct Filled {
+  std::uint64_t number;
+  bool whole = false;
 };
 /// A signal that means: end gracefully.
 struct EndSignal {
@@ -151,7 +158,7 @@ struct StoodStill {
 };
 struct Tick {};
 using Event = std::variant<LinkUp, LinkDown, LinkFailed, FromLink, BeatAnswered, SteppedDown, WorkerEnded, GroupEnded,
-                           EndSignal, KillSignal, StoodStill, Tick>;
+                           EndSignal, KillSignal, StoodStill, Filled, Tick>;
 
 using rendezvous::Learned;
 using rendezvous::Withdraw;
@@ -194,6 +201,11 @@ struct StartWorkers {
   rendezvous::Generation generation;
   bool operator==(StartWorkers const&) const = default;
 };
+/// Start what is missing of this generation, which has ended: to wait for the next one that this node is of.
+struct FillWorkers {
+  rendezvous::Generation generation;
+  bool operator==(FillWorkers const&) const = default;
+};
 /// Run the health check. It is stopped, and its end reported, like that of workers.
 struct RunCheck {
   rendezvous::Generation generation;
@@ -227,8 +239,8 @@ struct Exit {
   bool operator==(Exit const&) const = default;
 };
 using Action = std::variant<TellLink, TellBeat, Dial, HangUp, Rejoin, StartCampaign, Withdraw, Learned, HoldLease,
-                            WriteDeathNotice, StartWorkers, RunCheck, StopWorkers, KillWorker, HandErrorFile, Freeze,
-                            Thaw, ArmTimer, Exit>;
+                            WriteDeathNotice, StartWorkers, FillWorkers, RunCheck, StopWorkers, KillWorker,
+                            HandErrorFile, Freeze, Thaw, ArmTimer, Exit>;
 
 using Step = BasicStep<State, Action>;
 

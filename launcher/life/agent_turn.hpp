@@ -69,6 +69,7 @@ void say_farewell(Turn& turn);
 void stay_to_vote(Turn& turn);
 void on(Turn& turn, WorkerEnded const& event);
 void on(Turn& turn, GroupEnded const& event);
+void on(Turn& turn, Filled const& event);
 void on(Turn& turn, EndSignal const& event);
 void on(Turn& turn, KillSignal const& event);
 

@@ -43,7 +43,7 @@ void leave(Turn& turn, int code, std::string line) {
 void say_stopped(Turn& turn) {
   if (turn.state.connected) {
     turn.tell(rendezvous::Stopped{number_of(turn.state), turn.state.exits, turn.state.unkillable,
-                                  ago(turn.state.steps, turn.now)});
+                                  ago(turn.state.steps, turn.now), turn.state.lacks});
   }
 }
 
@@ -213,6 +213,7 @@ void on(Turn& turn, GroupEnded const& event) {
   state.exits = event.exits;
   state.unkillable = event.unkillable;
   state.steps = event.steps;
+  state.lacks = event.lacks && !turn.policy.health_check;  // a check is to have the node to itself
   bool const all_good = event.unkillable.empty() && std::all_of(event.exits.begin(), event.exits.end(),
                                                                 [](auto const& exit) { return exit.status.ok(); });
   if (state.life != Life::running) {
@@ -229,6 +230,16 @@ void on(Turn& turn, GroupEnded const& event) {
   if (state.life != Life::done && state.follower.search) {
     turn.delegate([](auto& inner) { follower::tell_again(inner); });
   }
+}
+
+void on(Turn& turn, Filled const& event) {
+  if (turn.state.parked != event.number || turn.state.life != Life::waiting) {
+    return;
+  }
+  turn.say_here(Level::info, event.whole ? "all workers of this node wait for the next generation"
+                                         : "a worker that was started again has ended: it is started once more with "
+                                           "the next generation");
+  turn.tell(rendezvous::Complete{event.number});
 }
 
 namespace {

@@ -121,7 +121,12 @@ WorkerLinks::Handlers Supervisor::link_handlers() {  // the links go with us: no
         std::find_if(members_.begin(), members_.end(), [&](Member const& each) { return each.exit.rank == rank; });
     return it == members_.end() ? 0 : pid_of(it->exit.local_rank);
   };
-  on.survives = [this](std::uint32_t local_rank) { happen(Survives{local_rank}); };
+  on.survives = [this](std::uint32_t local_rank, bool shrinks) {
+    happen(Survives{local_rank, shrinks});
+    if (shrinks && handlers_.shrinks) {
+      handlers_.shrinks();
+    }
+  };
   on.parked = [this](std::uint32_t local_rank, std::string const& why) {
     if (local_rank >= members_.size()) {
       return;  // it has ended, and so has its generation
@@ -235,6 +240,14 @@ void Supervisor::perform(ArmTimer const& what) {
     reap();  // who has died in time is not killed late
     happen(Tick{});
     check_descendants();
+  });
+}
+
+void Supervisor::perform(ReportFilled const& what) {
+  asio::post(io_, [weak = weak_from_this(), number = generation_, whole = what.whole] {
+    if (auto const self = weak.lock()) {
+      self->handlers_.filled(number, whole);
+    }
   });
 }
 

@@ -46,9 +46,14 @@ struct SupervisorHandlers {
   /// Every worker and every descendant of the generation is reaped and its output is written, but for those that
   /// have parked: they are not in `exits`, and `waiting` says that there are some. Comes once more, without exits, when
   /// these have been stopped. `unkillable`: lines naming processes that survived SIGKILL (empty in all normal ends).
+  /// `lacks`: others need not wait until those that have ended are started again (fill()).
   std::function<void(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
-                     std::vector<std::string> unkillable, bool waiting)>
+                     std::vector<std::string> unkillable, bool waiting, bool lacks)>
       ended;
+  /// What was missing is there and waits, or `whole` is false: one has ended instead.
+  std::function<void(std::uint64_t generation, bool whole)> filled{};
+  /// A worker has said that others need not wait for it.
+  std::function<void()> shrinks{};
   /// A worker has parked, and whom its Communicator gave up.
   std::function<void(std::uint64_t generation, rendezvous::Named named)> named{};
   /// What the agent says of a connection between the worker of this rank and a rank of another node; none: it has no
@@ -76,6 +81,9 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   /// stderr_tail says why in `ended`) and the others are stopped by the caller's order. `workers[i].local_rank` is i.
   /// Refused with a line in the log while a generation has not ended. Blocks about 0.2 ms per worker.
   void start(std::uint64_t generation, std::vector<WorkerSpec> const& workers);
+  /// Starts those workers of the generation that has ended last which have ended, without a generation: they wait like
+  /// those that have parked, and `filled` follows once. The next start() goes on with those that wait by then.
+  void fill(std::vector<WorkerSpec> const& workers);
   /// Starts the Python that workers like `like` are forked from, from now on and where that is possible: they are
   /// running some time after start() has returned, and are executed when it comes to nothing (docs/use/warm.md). Once.
   /// With kWarmAuto it starts when the first workers have told what they import.
@@ -164,6 +172,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   void note_killed(pid_t pid, ExitStatus const& status);
   void perform(ArmTimer const& what);
   void perform(ReportExit const& what);
+  void perform(ReportFilled const& what);
   void perform(ReportUnkillable const& /*what*/) { ending_.unkillable = descendants_.abandon_all(spared()); }
   /// Local rank of a worker that lives, be it parked.
   [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const;
@@ -178,6 +187,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   // -- supervisor_start.cpp ------------------------------------------------------------------------------------
 
   void prepare_members(std::vector<WorkerSpec> const& workers);
+  void start_missing(std::vector<WorkerSpec> const& workers);
   void start_one(WorkerSpec const& spec, Member& member, int capacity_bytes);
   void execute(WorkerSpec const& spec, Member& member, int capacity_bytes);
   void start_failed(Member& member, int error, std::string const& why, std::string const& what);

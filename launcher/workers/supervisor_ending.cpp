@@ -150,14 +150,15 @@ void Supervisor::tell_ended() {
     exits.push_back(member.exit);
   }
   bool const waiting = state_.phase == GroupPhase::parked;
+  bool const lacks = launcher::lacks(state_);
   if (!waiting) {
     members_.clear();
   }
   active_ = false;
   asio::post(io_, [weak = weak_from_this(), number = generation_, exits = std::move(exits),
-                   unkillable = std::exchange(ending_.unkillable, {}), waiting] {
+                   unkillable = std::exchange(ending_.unkillable, {}), waiting, lacks] {
     if (auto const self = weak.lock(); self && self->handlers_.ended) {
-      self->handlers_.ended(number, exits, unkillable, waiting);
+      self->handlers_.ended(number, exits, unkillable, waiting, lacks);
     }
   });
 }

@@ -147,6 +147,9 @@ void Supervisor::start(std::uint64_t generation, std::vector<WorkerSpec> const& 
     return;
   }
   reap();  // whoever has died waiting is started anew
+  if (state_.fills && zygote_) {
+    zygote_->cancel();
+  }
   generation_ = generation;
   active_ = true;
   told_ = false;
@@ -160,13 +163,31 @@ void Supervisor::start(std::uint64_t generation, std::vector<WorkerSpec> const& 
   deaths_.begin();
   prepare_members(workers);
   listen_for_imports();
+  starting_ = &workers;
+  happen(Begin{static_cast<std::uint32_t>(workers.size())});
+  starting_ = nullptr;
+  start_missing(workers);
+  environments_.begin(workers);
+  check_descendants();  // when none could be started the generation is over
+}
+
+void Supervisor::fill(std::vector<WorkerSpec> const& workers) {
+  reap();
+  if (active_ || workers.size() != state_.workers.size()) {
+    log(Level::error, "what is missing of generation " + std::to_string(generation_) + " is started with the next one");
+    perform(ReportFilled{false});
+    return;
+  }
+  prepare_members(workers);
+  happen(Fill{});
+  start_missing(workers);
+}
+
+void Supervisor::start_missing(std::vector<WorkerSpec> const& workers) {
   std::size_t pipes = 0;
   for (auto const& worker : workers) {
     pipes += needs_pipe(worker.out) ? 2 : 1;
   }
-  starting_ = &workers;
-  happen(Begin{static_cast<std::uint32_t>(workers.size())});
-  starting_ = nullptr;
   for (std::size_t i = 0; i < workers.size(); ++i) {
     if (state_.workers[i].life == GroupWorker::Life::pending) {
       start_one(workers[i], members_[i], pipe_bytes(pipes));
@@ -175,8 +196,6 @@ void Supervisor::start(std::uint64_t generation, std::vector<WorkerSpec> const& 
   for (auto& member : members_) {  // after the last start: the pump's thread would compete with it
     hand_to_pump(member);
   }
-  environments_.begin(workers);
-  check_descendants();  // when none could be started the generation is over
 }
 
 // Those that wait keep their process and their streams.

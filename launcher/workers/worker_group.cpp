@@ -120,7 +120,7 @@ struct Transition : GroupTurn {
       state.workers.emplace_back().local_rank = i;
     }
     for (auto const& old : before) {
-      if (old.life == Life::parked) {
+      if (old.life == Life::parked || old.life == Life::alive) {
         take_on(old);
       }
     }
@@ -129,9 +129,15 @@ struct Transition : GroupTurn {
     }
   }
 
-  // It has waited for this generation, and is of it from now on.
+  static GroupWorker missing(std::uint32_t local_rank) {
+    GroupWorker worker;
+    worker.local_rank = local_rank;
+    return worker;
+  }
+
+  // It has waited for this generation, and is of it from now on. One that was only on its way is started anew with it.
   void take_on(GroupWorker const& old) {
-    if (old.local_rank >= state.workers.size()) {
+    if (old.local_rank >= state.workers.size() || old.life != Life::parked) {
       act(EndSurplus{old.pid});
       return;
     }
@@ -139,6 +145,7 @@ struct Transition : GroupTurn {
     worker.life = Life::alive;
     worker.pid = old.pid;
     worker.survives = true;
+    worker.shrinks = old.shrinks;
     act(ResumeWorker{old.local_rank});
   }
 
@@ -148,13 +155,13 @@ struct Transition : GroupTurn {
       ignore("a failed resumption");
       return;
     }
-    *lost = {};
-    lost->local_rank = event.local_rank;
+    *lost = missing(event.local_rank);
   }
 
   void on(Survives const& event) {
     if (auto* const able = expect(event.local_rank, Life::alive, "a registration")) {
       able->survives = true;
+      able->shrinks = event.shrinks;
     }
   }
 
@@ -162,13 +169,51 @@ struct Transition : GroupTurn {
   // came to survive only after that, may still park; one that was killed is as good as dead.
   void on(HasParked const& event) {
     auto* const able = worker(event.local_rank, Life::alive);
-    bool const may = state.phase == GroupPhase::running || (state.phase == GroupPhase::stopping && state.parks);
+    bool const may =
+        state.phase == GroupPhase::running || state.fills || (state.phase == GroupPhase::stopping && state.parks);
     if (able == nullptr || !able->survives || !may) {
       ignore("parking");
       return;
     }
     able->life = Life::parked;
-    sweep_if_over();
+    if (state.phase == GroupPhase::parked) {
+      end_filling_if_whole();
+    } else {
+      sweep_if_over();
+    }
+  }
+
+  void on(Fill const&) {
+    if (state.phase != GroupPhase::parked && state.phase != GroupPhase::ended) {
+      ignore("what is missing");
+      return;
+    }
+    state.phase = GroupPhase::parked;
+    state.fills = true;
+    for (auto& worker : state.workers) {
+      if (worker.life == Life::ended) {
+        worker = missing(worker.local_rank);
+      }
+    }
+    act(TellOver{});  // so that whoever comes waits
+    end_filling_if_whole();
+  }
+
+  void end_filling_if_whole() {
+    bool const whole = std::all_of(state.workers.begin(), state.workers.end(),
+                                   [](auto const& each) { return each.life == Life::parked; });
+    if (whole && std::exchange(state.fills, false)) {
+      act(ReportFilled{true});
+    }
+  }
+
+  // In no generation: its end is no failure of one.
+  void end_waiting(GroupWorker& worker) {
+    worker.life = Life::ended;
+    say(Level::debug, "a worker that waited has ended");
+    if (std::exchange(state.fills, false)) {
+      act(ReportFilled{false});
+    }
   }
 
   void on(Started const& event) {
@@ -178,7 +223,7 @@ struct Transition : GroupTurn {
     }
     started->life = Life::alive;
     started->pid = event.pid;
-    if (state.phase != GroupPhase::running) {  // the stop overtook the start: it must not be missed
+    if (state.phase != GroupPhase::running && !state.fills) {  // the stop overtook the start: it must not be missed
       bool const killing = state.phase == GroupPhase::killing;
       started->sent |= bit(killing ? SIGKILL : state.signal);
       if (killing) {
@@ -192,6 +237,10 @@ struct Transition : GroupTurn {
   // One whose start the stop has overtaken is no fault of its node.
   void on(StartFailed const& event) {
     if (auto* const failed = expect(event.local_rank, Life::pending, "a failed start")) {
+      if (state.phase == GroupPhase::parked) {
+        end_waiting(*failed);
+        return;
+      }
       record_end(*failed, ExitStatus::not_started(event.error), state.stop_ordered);
     }
   }
@@ -206,8 +255,7 @@ struct Transition : GroupTurn {
       return;
     }
     if (state.phase == GroupPhase::parked) {
-      dead->life = Life::ended;
-      say(Level::debug, "a worker that waited has ended");
+      end_waiting(*dead);
       return;
     }
     bool const killed = event.status.kind == ExitStatus::Kind::signalled;
@@ -247,6 +295,7 @@ struct Transition : GroupTurn {
 
   void begin_stop(StopOrder const& order) {
     state.stop_ordered = true;
+    state.fills = false;
     state.parks = order.park;
     state.signal = order.signal;
     state.silent = !order.send_signal;
@@ -375,6 +424,12 @@ std::string_view phase_name(GroupPhase phase) {
 bool keeps(GroupState const& state, GroupWorker const& worker) {
   bool const may_park = worker.life == Life::alive && worker.survives && state.phase == GroupPhase::stopping;
   return state.parks && (worker.life == Life::parked || may_park);
+}
+
+bool lacks(GroupState const& state) {
+  auto const& workers = state.workers;
+  return std::any_of(workers.begin(), workers.end(), [](auto const& each) { return each.life == Life::ended; }) &&
+         std::all_of(workers.begin(), workers.end(), [](auto const& each) { return each.shrinks; });
 }
 
 bool spares(GroupState const& state, int session) {

@@ -36,6 +36,7 @@ struct GroupWorker {
   Life life = Life::pending;
   int pid = 0;
   bool survives = false;   ///< it can wait for another generation
+  bool shrinks = false;    ///< and others need not wait for it
   std::uint64_t sent = 0;  ///< bit N: signal N was sent to it as part of a stop
   ExitStatus status;       ///< valid when outlived or ended
   bool ours = false;       ///< the same: explained by our own stop
@@ -50,6 +51,7 @@ struct GroupState {
   bool stop_ordered = false;
   bool parks = false;           ///< by that order; those that survive are not signalled
   bool reported = false;        ///< the generation's end; what ends later is no part of it
+  bool fills = false;           ///< parked: those that are missing are being started, to wait like the others
   int signal = 15;              ///< what is left is asked with
   bool silent = false;          ///< the order said that somebody else has signalled
   Millis kill_timeout{60'000};  ///< until an order says otherwise
@@ -89,7 +91,10 @@ struct StopOrdered {
 /// A worker says that it can wait for another generation.
 struct Survives {
   std::uint32_t local_rank = 0;
+  bool shrinks = false;
 };
+/// The next generation runs on other nodes: those that are missing here are to be started, and wait for the one after.
+struct Fill {};
 /// It says that it holds nothing of this generation any more.
 struct HasParked {
   std::uint32_t local_rank = 0;
@@ -106,7 +111,7 @@ struct DescendantsFound {};  ///< children that are no workers exist
 struct DescendantsGone {};   ///< this process has no children at all that are not workers
 struct Tick {};
 using GroupEvent = std::variant<Begin, Started, StartFailed, Exited, StopOrdered, Survives, HasParked, ResumeFailed,
-                                KillOrdered, ProgramEnded, DescendantsFound, DescendantsGone, Tick>;
+                                KillOrdered, ProgramEnded, DescendantsFound, DescendantsGone, Fill, Tick>;
 
 // Actions.
 /// Ask one worker to end: its program, not its helpers (whom_to_ask.hpp).
@@ -160,13 +165,21 @@ struct ReportUnkillable {
 struct ReportEnded {
   bool operator==(ReportEnded const&) const = default;
 };
+/// All wait; or one has ended, and whoever is missing is started with the next generation.
+struct ReportFilled {
+  bool whole = false;
+  bool operator==(ReportFilled const&) const = default;
+};
 using GroupAction = std::variant<AskWorker, KillGroup, TellOver, TellEnds, ResumeWorker, EndSurplus, SignalDescendants,
-                                 ArmTimer, ReportExit, ReportUnkillable, ReportEnded>;
+                                 ArmTimer, ReportExit, ReportUnkillable, ReportEnded, ReportFilled>;
 
 using GroupStep = BasicStep<GroupState, GroupAction>;
 
 /// Whether this worker, and what it has started, is to outlive the stop that is under way.
 [[nodiscard]] bool keeps(GroupState const& state, GroupWorker const& worker);
+/// The generation has ended with fewer workers than the next one takes, and nobody is to wait for those that are
+/// missing.
+[[nodiscard]] bool lacks(GroupState const& state);
 /// Whether what runs in that session, without being a worker, is left alone for now: it belongs to a worker that is
 /// kept or has not ended; or, as long as one has not, to nobody that is known.
 [[nodiscard]] bool spares(GroupState const& state, int session);

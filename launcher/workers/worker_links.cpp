@@ -179,7 +179,7 @@ struct WorkerLinks::Impl {
       refuse(connection, caller, local_rank, no);
       listener->drop(connection);
     } else if (packet.survives) {
-      handlers.survives(*local_rank);
+      handlers.survives(*local_rank, packet.shrinks);
     }
   }
 

@@ -31,8 +31,8 @@ class WorkerLinks {
   struct Handlers {
     /// The local rank of a process that is a worker of this agent now; nothing: it is none.
     std::function<std::optional<std::uint32_t>(pid_t)> who;
-    /// It can wait for another generation.
-    std::function<void(std::uint32_t local_rank)> survives;
+    /// It can wait for another generation; `shrinks`: and the others need not wait for it.
+    std::function<void(std::uint32_t local_rank, bool shrinks)> survives;
     /// It holds nothing of the generation that was begun last.
     std::function<void(std::uint32_t local_rank, std::string const& why)> parked;
     /// What the agent says of its connection to a rank of another node; none: it has no key. Errors: refused.

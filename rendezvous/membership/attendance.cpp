@@ -1,6 +1,7 @@
 #include "rendezvous/membership/attendance.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/cause.hpp"
@@ -95,6 +96,16 @@ std::string unfit_to_judge(Turn& turn, NodeInfo const& node) {
   return out ? "too few members of " + name_of(state.proposer.decided.number) + " are heard" : "";
 }
 
+/// A node could take a seat, if there is one.
+Next take_in(Turn& turn) {
+  switch (turn.state.phase) {
+    case Phase::forming: return consider_forming(turn);
+    case Phase::running: return consider_scale_out(turn);
+    case Phase::lease_wait: return take_in_while_waiting(turn);
+    default: return stay;
+  }
+}
+
 }  // namespace
 
 std::optional<Refused> objection(State const& state, NodeInfo const& node, Policy const& policy) {
@@ -120,13 +131,15 @@ Next consider_scale_out(Turn& turn) {
   State& state = turn.state;
   bool const ending = std::any_of(state.group.seats.begin(), state.group.seats.end(),
                                   [](Seat const& seat) { return seat.now == Seat::Now::succeeded; });
-  if (state.group.seats.size() >= turn.policy.max_nodes || state.roster.present.size() <= state.group.seats.size() ||
-      ending) {
+  if (state.group.seats.size() >= turn.policy.max_nodes || spares(state) == 0 || ending) {
     state.timers.scale_out.reset();
     return stay;
   }
   if (!turn.policy.scale_out_now) {
     return stay;
+  }
+  if (NodeInfo const* const node = whole_again(state)) {  // it was a member: no news for the others
+    return next::Stopping{{StopKind::resize, 0, node->host + " has all of its workers again: forming again"}};
   }
   auto& last = state.timers.last_scale_out;
   if (!last || turn.now >= *last + turn.policy.join_spacing) {
@@ -135,20 +148,22 @@ Next consider_scale_out(Turn& turn) {
     state.timers.scale_out = *last + turn.policy.join_spacing;
     return stay;
   }
-  auto const waiting = state.roster.present.size() - state.group.seats.size();
-  return next::Stopping{{StopKind::resize, 0, std::to_string(waiting) + " more node(s) came: forming again"}};
+  return next::Stopping{{StopKind::resize, 0, std::to_string(spares(state)) + " more node(s) came: forming again"}};
 }
 
 Next come_in(Turn& turn, AgentId agent, NodeInfo const& node) {
   State& state = turn.state;
   turn.tell(story::NodeJoined{node.host, node.slots});
   enter(state, agent, node);
-  switch (state.phase) {
-    case Phase::forming: return consider_forming(turn);
-    case Phase::running: return consider_scale_out(turn);
-    case Phase::lease_wait: return take_in_while_waiting(turn);
-    default: return stay;
+  return take_in(turn);
+}
+
+Next hear(Turn& turn, AgentId agent, Complete const& /*message*/) {
+  auto const it = turn.state.roster.left_out.find(agent);
+  if (it == turn.state.roster.left_out.end() || std::exchange(it->second.whole, true)) {
+    return stay;
   }
+  return take_in(turn);
 }
 
 void say_spare(Turn& turn, NodeInfo const& node) {

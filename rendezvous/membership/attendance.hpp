@@ -14,6 +14,8 @@ namespace cxxrun::rendezvous {
 [[nodiscard]] Next consider_scale_out(Turn& turn);
 /// The node is here, and part of what is formed next: now, soon if the job may grow, or later.
 [[nodiscard]] Next come_in(Turn& turn, AgentId agent, NodeInfo const& node);
+/// It had been left out, and has its workers again: as if it came.
+[[nodiscard]] Next hear(Turn& turn, AgentId agent, Complete const& message);
 /// For the log: it waits, and until when if a seat is free.
 void say_spare(Turn& turn, NodeInfo const& node);
 /// An agent's connection has ended, or it was silent for too long.

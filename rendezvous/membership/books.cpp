@@ -25,6 +25,20 @@ bool all_here(State const& state) {
   return seats_here(state) == state.group.seats.size();
 }
 
+std::size_t spares(State const& state) {
+  auto const& left_out = state.roster.left_out;
+  auto const lacking =
+      std::count_if(left_out.begin(), left_out.end(), [](auto const& each) { return !each.second.whole; });
+  std::size_t const others = state.group.seats.size() + static_cast<std::size_t>(lacking);
+  return state.roster.present.size() - std::min(state.roster.present.size(), others);
+}
+
+NodeInfo const* whole_again(State const& state) {
+  auto const& left_out = state.roster.left_out;
+  auto const it = std::find_if(left_out.begin(), left_out.end(), [](auto const& each) { return each.second.whole; });
+  return it == left_out.end() ? nullptr : &state.roster.present.at(it->first);
+}
+
 void count_loss(State& state, NodeInfo const& node, bool perhaps_oom) {
   ++state.roster.losses[node_key(node)];
   if (perhaps_oom) {
@@ -59,6 +73,7 @@ void drop(State& state, AgentId agent) {
     state.roster.index_owner.erase(*it->second.node_index);
   }
   state.roster.present.erase(it);
+  state.roster.left_out.erase(agent);
   state.election.voters.erase(agent);
   state.leases.pulses.erase(agent);
 }

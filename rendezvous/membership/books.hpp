@@ -37,6 +37,11 @@ namespace cxxrun::rendezvous {
 [[nodiscard]] std::size_t seats_here(State const& state);
 [[nodiscard]] bool all_here(State const& state);
 
+/// How many nodes wait for a seat and could start their workers now: not those that are starting some already.
+[[nodiscard]] std::size_t spares(State const& state);
+/// One of them has been left out, and has its workers again; nullptr: none.
+[[nodiscard]] NodeInfo const* whole_again(State const& state);
+
 /// A node is here.
 void enter(State& state, AgentId agent, NodeInfo const& node);
 /// Forgets an agent: it is neither member nor spare any more.

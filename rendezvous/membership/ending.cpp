@@ -67,6 +67,20 @@ void note_how_far(State& state) {
   restarts.begun = restarts.begun || state.group.lived || lacked_nothing;
 }
 
+/// Where the next generation has enough other nodes it does not wait for these. Whoever was too slow for another size is
+/// waited for: else each node that is taken in might leave another one out.
+void note_lacking(State& state) {
+  if (state.group.stop.kind != StopKind::failure) {
+    return;
+  }
+  for (std::uint32_t rank = 0; rank < state.group.seats.size(); ++rank) {
+    Seat const& seat = state.group.seats[rank];
+    if (seat.lacks && state.roster.present.contains(seat.agent)) {
+      state.roster.left_out.emplace(seat.agent, Lacking{rank});
+    }
+  }
+}
+
 void restart(Turn& turn) {
   Restarts& restarts = turn.state.restarts;
   consume_restart(restarts, turn.now, turn.policy);
@@ -132,6 +146,7 @@ Next hear(Turn& turn, Seat& seat, Stopped const& message) {
   seat.now = Seat::Now::stopped;
   seat.exits = message.exits;
   seat.unkillable = message.unkillable;
+  seat.lacks = message.lacks;
   turn.state.group.lived = turn.state.group.lived || message.steps.first;
   note_steps(turn.state.ledger, message.steps, turn.now);
   return answered(turn);
@@ -239,6 +254,7 @@ Next begin(Turn& turn, next::Stopped const& /*what*/) {
     return next::Finished{make_verdict(state, turn.policy, said.end, said.exit_code, std::move(said.summary))};
   }
   note_how_far(state);
+  note_lacking(state);
   state.restarts.streak = ruling.streak;
   if (ruling.next == Ruling::Next::restart) {
     restart(turn);

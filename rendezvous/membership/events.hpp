@@ -53,7 +53,7 @@ struct StoreFailed {
 };
 struct Said {
   AgentId agent;
-  std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit, Vote, Accepted, Progress> message;
+  std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit, Vote, Accepted, Progress, Complete> message;
 };
 /// The coordinator's own process was told to end by this signal.
 struct Quit {

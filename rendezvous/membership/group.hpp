@@ -24,6 +24,7 @@ struct Seat {
   int leaving = 0;                ///< the signal by which its user told it to end; 0 = stays
   std::vector<WorkerExit> exits;  ///< as reported by Stopped
   std::vector<std::string> unkillable;
+  bool lacks = false;  ///< as reported by Stopped
 };
 
 /// A worker failure in the order in which the coordinator heard of it.

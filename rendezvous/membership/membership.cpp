@@ -198,6 +198,9 @@ void hear_from(Turn& turn, AgentId agent, Unfit const& message) {
   turn.state.roster.refused = turn.state.roster.refused || message.number == 0;
   take_away(turn, agent, [&] { return exclude_unfit(turn, agent, message.why); });
 }
+void hear_from(Turn& turn, AgentId agent, Complete const& message) {
+  go_on(turn, hear(turn, agent, message));
+}
 void hear_from(Turn& turn, AgentId agent, Vote const& message) {
   go_on(turn, hear_vote(turn, agent, message));
 }

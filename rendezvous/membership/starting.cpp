@@ -53,6 +53,45 @@ Decree decree(State const& state, Policy const& policy) {
   return next;
 }
 
+/// Not those that lack workers, as long as MIN do not; but the coordinator's own node always: a generation that no
+/// member leads ends with its coordinator.
+std::map<AgentId, NodeInfo> who_may_sit(Turn const& turn) {
+  Roster const& roster = turn.state.roster;
+  auto whole = roster.present;
+  std::erase_if(whole, [&](auto const& node) {
+    auto const it = roster.left_out.find(node.first);
+    return it != roster.left_out.end() && !it->second.whole && !node.second.coordinates;
+  });
+  bool const enough = whole.size() >= std::max<std::size_t>(turn.policy.min_nodes, 1);
+  return enough ? std::move(whole) : roster.present;
+}
+
+/// Those that were left out have their old ranks again, unless others have taken their seats.
+std::vector<Seat> seats_before(Turn const& turn, std::map<AgentId, NodeInfo> const& may_sit) {
+  std::multimap<std::uint32_t, AgentId> back;
+  for (auto const& [agent, left_out] : turn.state.roster.left_out) {
+    if (may_sit.contains(agent) && !turn.state.group.seat_of.contains(agent)) {
+      back.emplace(left_out.rank, agent);
+    }
+  }
+  auto seats = turn.state.group.seats;
+  for (auto const& [rank, agent] : back) {
+    if (seats.size() < turn.policy.max_nodes) {
+      auto const at = seats.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(rank, seats.size()));
+      seats.insert(at, Seat{})->agent = agent;
+    }
+  }
+  return seats;
+}
+
+void tell_left_out(Turn& turn) {
+  for (auto& [agent, left_out] : turn.state.roster.left_out) {
+    if (!std::exchange(left_out.told, true)) {
+      turn.act(Tell{agent, LeftOut{turn.state.number}});
+    }
+  }
+}
+
 bool restart_waits(Turn const& turn) {
   return turn.state.timers.restart && turn.now < *turn.state.timers.restart;
 }
@@ -61,10 +100,12 @@ bool restart_waits(Turn const& turn) {
 
 Next begin(Turn& turn, next::Opening const& /*what*/) {
   State& state = turn.state;
-  state.group.seats = seat_agents(state.roster.present, state.group.seats, turn.policy.max_nodes);
+  auto const may_sit = who_may_sit(turn);
+  state.group.seats = seat_agents(may_sit, seats_before(turn, may_sit), turn.policy.max_nodes);
   state.group.seat_of.clear();
   for (std::uint32_t rank = 0; rank < state.group.seats.size(); ++rank) {
     state.group.seat_of.emplace(state.group.seats[rank].agent, rank);
+    state.roster.left_out.erase(state.group.seats[rank].agent);
   }
   state.group.reports.clear();
   state.group.began.reset();
@@ -73,6 +114,7 @@ Next begin(Turn& turn, next::Opening const& /*what*/) {
   state.timers.window.reset();
   state.group.awaited = 0;
   state.number = std::max(state.number, state.election.seen) + 1;
+  tell_left_out(turn);
   turn.act(OpenStore{state.number});
   return stay;
 }
@@ -147,12 +189,10 @@ std::optional<TimePoint> lease_wait(Leases const& leases, TimePoint now) {
 
 Next take_in_while_waiting(Turn& turn) {
   State& state = turn.state;
-  if (!restart_waits(turn) || state.group.seats.size() >= turn.policy.max_nodes ||
-      state.roster.present.size() <= state.group.seats.size()) {
+  if (!restart_waits(turn) || state.group.seats.size() >= turn.policy.max_nodes || spares(state) == 0) {
     return stay;
   }
-  turn.say(Level::info, std::to_string(state.roster.present.size() - state.group.seats.size()) +
-                            " more node(s) came: forming again");
+  turn.say(Level::info, std::to_string(spares(state)) + " more node(s) came: forming again");
   return next::FormingAgain{};
 }
 
@@ -214,7 +254,7 @@ Next begin(Turn& turn, next::Running const& /*what*/) {
     }
   }
   if (state.roster.present.size() > state.group.seats.size()) {
-    if (turn.policy.scale_out_now && state.group.seats.size() < turn.policy.max_nodes) {
+    if (turn.policy.scale_out_now && spares(state) > 0 && state.group.seats.size() < turn.policy.max_nodes) {
       // Whoever came while this generation was being prepared. Later than now: the timer of now may have led here.
       state.timers.scale_out = turn.now + Millis{1};
     }

@@ -43,9 +43,17 @@ enum class Phase {
   return phase != Phase::standby && phase != Phase::electing && phase != Phase::deposed;
 }
 
+/// A member of an earlier generation that lacks workers. Others have gone on, or are about to, if they are enough.
+struct Lacking {
+  std::uint32_t rank = 0;  ///< its group rank then
+  bool told = false;       ///< to start what is missing
+  bool whole = false;      ///< it has: a node like any other that has no seat
+};
+
 /// Who is here, and what is known of nodes that are not.
 struct Roster {
   std::map<AgentId, NodeInfo> present;           ///< connected and joined, members and spares
+  std::map<AgentId, Lacking> left_out;           ///< of them, without a seat
   std::map<std::uint32_t, AgentId> index_owner;  ///< node index → agent present with it
   std::map<AgentId, NodeInfo> excluded;          ///< connected, but excluded: told the end only
   /// No nodes of the job any more, connected for their vote in the next decree: what each is told once that is decided.

@@ -36,11 +36,12 @@ inline constexpr std::tuple kTypes(Type<Join>{"join"}, Type<Ack>{"ack"}, Type<Wo
                                    Type<Succeeded>{"succeeded"}, Type<Stopped>{"stopped"}, Type<Leaving>{"leaving"},
                                    Type<Unfit>{"unfit"}, Type<FollowerInfo>{"follower_info"}, Type<Vote>{"vote"},
                                    Type<Accepted>{"accepted"}, Type<Gone>{"gone"}, Type<Progress>{"progress"},
-                                   Type<Prepare>{"generation"}, Type<Start>{"start"}, Type<Stop>{"stop"},
-                                   Type<Finished>{"finished"}, Type<Refused>{"refused"}, Type<VoteRequest>{"vote?"},
-                                   Type<Propose>{"propose"}, Type<Decided>{"decided"}, Type<Dropped>{"dropped"},
-                                   Type<Kill>{"kill"}, Type<HostAddresses>{"addresses"},
-                                   Type<WhoseCalls>{"whose_calls"}, Type<Owners>{"owners"});
+                                   Type<Complete>{"complete"}, Type<LeftOut>{"left_out"}, Type<Prepare>{"generation"},
+                                   Type<Start>{"start"}, Type<Stop>{"stop"}, Type<Finished>{"finished"},
+                                   Type<Refused>{"refused"}, Type<VoteRequest>{"vote?"}, Type<Propose>{"propose"},
+                                   Type<Decided>{"decided"}, Type<Dropped>{"dropped"}, Type<Kill>{"kill"},
+                                   Type<HostAddresses>{"addresses"}, Type<WhoseCalls>{"whose_calls"},
+                                   Type<Owners>{"owners"});
 
 // ---- the handshake ------------------------------------------------------------------------------
 
@@ -134,6 +135,10 @@ void fields(auto& field, Of<Stopped> auto& stopped) {
   field.list("exits", stopped.exits, kMaxItems);
   field.list("unkillable", stopped.unkillable, kMaxItems);
   field("steps", stopped.steps);
+  field("lacks", stopped.lacks);
+}
+void fields(auto& field, Of<Complete> auto& complete) {
+  field("generation", complete.number);
 }
 void fields(auto& field, Of<Leaving> auto& leaving) {
   field("signal", leaving.signal);
@@ -189,6 +194,9 @@ void fields(auto& field, Of<Kill> auto& kill) {
   field("entered", kill.entered);
   field("named", kill.named);
   field("why", kill.why);
+}
+void fields(auto& field, Of<LeftOut> auto& left_out) {
+  field("generation", left_out.number);
 }
 void fields(auto& field, Of<Finished> auto& finished) {
   field("exit_code", finished.exit_code);

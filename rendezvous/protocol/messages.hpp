@@ -194,7 +194,13 @@ struct Stopped {
   std::vector<WorkerExit> exits;
   std::vector<std::string> unkillable;  ///< lines naming processes that survived SIGKILL
   StepsAgo steps = {};                  ///< of this node's workers in it
+  bool lacks = false;                   ///< some have ended, and the others need not wait until they are started again
   bool operator==(Stopped const&) const = default;
+};
+/// Answer to LeftOut: the workers of this node wait, or it has come to nothing and they are started as ever.
+struct Complete {
+  std::uint64_t number = 0;  ///< of the generation whose workers they were
+  bool operator==(Complete const&) const = default;
 };
 /// The user or Slurm told this agent to end; its workers are being stopped.
 struct Leaving {
@@ -220,7 +226,7 @@ struct Progress {
 /// The longest `workers` of a Progress; an agent with more tells of the first.
 inline constexpr std::size_t kMaxProgress = 1024;
 using ToCoordinator = std::variant<Join, Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit, FollowerInfo, Vote,
-                                   Accepted, Gone, Progress>;
+                                   Accepted, Gone, Progress, Complete>;
 
 // ---- coordinator to agent -----------------------------------------------------------------------
 
@@ -298,7 +304,13 @@ struct Kill {
   std::optional<PeerFailure::Why> named = {};  ///< others have given it up: `entered` counts for nothing
   bool operator==(Kill const&) const = default;
 };
-using ToAgent = std::variant<Prepare, Start, Stop, Finished, Refused, VoteRequest, Propose, Decided, Dropped, Kill>;
+/// Generation `number` goes on without this node, whose Stopped said that it lacks workers: start them, and answer.
+struct LeftOut {
+  std::uint64_t number = 0;
+  bool operator==(LeftOut const&) const = default;
+};
+using ToAgent =
+    std::variant<Prepare, Start, Stop, Finished, Refused, VoteRequest, Propose, Decided, Dropped, Kill, LeftOut>;
 
 // ---- beside membership: whose the connections to a store are ----------------------------------------
 

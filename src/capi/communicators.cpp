@@ -37,7 +37,9 @@ Communicator::Options options_of(cxxrun_options const* given) {
   require_in(given->backend, CXXRUN_HOST, "cxxrun_init", "backend");
   require_in(given->survive, 1, "cxxrun_init", "survive");
   options.backend = static_cast<Backend>(given->backend);
+  require_in(given->shrink, 1, "cxxrun_init", "shrink");
   options.survive = given->survive != 0;
+  options.shrink = given->shrink != 0;
   return options;
 }
 
@@ -181,8 +183,12 @@ std::int32_t cxxrun_meet(cxxrun_comm* comm, std::uint64_t completed, std::int32_
   return in_turn("cxxrun_meet", comm, [&](Communicator& its) {
     require(recovery, "cxxrun_meet", "recovery");
     require_in(fresh, 1, "cxxrun_meet", "fresh");
-    auto const plan = cxxrun::plan_recovery(its.all_gather_value(cxxrun::Standing{completed, fresh != 0}));
-    *recovery = {plan.load ? 1 : 0, plan.share ? 1 : 0, plan.donor};
+    cxxrun::Standing const mine{completed, fresh != 0, cxxrun::client::Access::met_before(its)};
+    auto const ranks = its.all_gather_value(mine);
+    auto const plan = cxxrun::plan_recovery(ranks);
+    bool const behind =
+        plan.share && !plan.load && mine.generation < ranks[static_cast<std::size_t>(plan.donor)].generation;
+    *recovery = {plan.load ? 1 : 0, plan.share ? behind ? 2 : 1 : 0, plan.donor};
     return CXXRUN_OK;
   });
 }

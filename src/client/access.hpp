@@ -1,6 +1,7 @@
 // Access: what the classes built on a Communicator need beside its public calls.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -32,6 +33,8 @@ struct Access {
   [[nodiscard]] static bool wait_for(Work const& work, Millis most);
   /// Of the present generation (src/client/ending.hpp). May outlive the Communicator.
   [[nodiscard]] static std::unique_ptr<Ending> ending(Communicator const& comm);
+  /// The generation that this process was in before the present one; 0: none.
+  [[nodiscard]] static std::uint64_t met_before(Communicator const& comm);
 };
 
 }  // namespace cxxrun::client

@@ -358,6 +358,9 @@ std::unique_ptr<client::Ending> client::Access::ending(Communicator const& comm)
   ending->watch = comm.impl_->generations->watch([raw = ending.get()] { raw->over.raise(); });
   return ending;
 }
+std::uint64_t client::Access::met_before(Communicator const& comm) {
+  return comm.impl_->generations->met_before();
+}
 Work client::Access::start(Communicator& comm, comm::Call const& call) {
   comm.impl_->check(call);
   return {comm.impl_->engine, comm.impl_->engine->submit(call)};

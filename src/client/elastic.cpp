@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cxxrun/failure.hpp"
+#include "src/client/access.hpp"
 
 namespace cxxrun {
 namespace {
@@ -24,7 +25,7 @@ class Training {
   }
 
   void recover(Communicator& comm) {
-    auto const ranks = comm.all_gather_value(Standing{task_.completed(), !whole_});
+    auto const ranks = comm.all_gather_value(Standing{task_.completed(), !whole_, client::Access::met_before(comm)});
     Recovery const recovery = plan_recovery(ranks);
     if (recovery.load) {
       if (comm.rank() == 0 && torn_) {
@@ -36,7 +37,8 @@ class Training {
     }
     if (recovery.share) {
       auto const donor = static_cast<std::size_t>(recovery.donor);
-      bool const same = whole_ && !recovery.load && ranks[donor].completed == task_.completed();
+      bool const same = whole_ && !recovery.load && ranks[donor].completed == task_.completed() &&
+                        ranks[donor].generation == client::Access::met_before(comm);
       torn_ = !same && comm.rank() != recovery.donor;
       whole_ = !torn_;
       task_.share(comm, recovery.donor);
@@ -72,11 +74,15 @@ void on_rank_0(Communicator& comm, std::function<void()> const& action) {
 }
 
 Recovery plan_recovery(std::span<Standing const> ranks) {
-  std::optional<std::size_t> donor;  // the lowest rank with the highest step
+  std::uint64_t newest = 0;
+  for (Standing const& rank : ranks) {
+    newest = rank.fresh ? newest : std::max(newest, rank.generation);
+  }
+  std::optional<std::size_t> donor;  // the lowest rank with the highest step, of those that were there to the last
   std::uint64_t lowest = UINT64_MAX;
   bool any_fresh = false;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (ranks[rank].fresh) {
+    if (ranks[rank].fresh || ranks[rank].generation < newest) {
       any_fresh = true;
       continue;
     }

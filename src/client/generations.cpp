@@ -16,12 +16,15 @@ Generations::Generations(WorkerEnv env, Communicator::Options const& options)
   if (env_.generation > 0) {
     link_ = worker::process_link(lookup_, {.generation = env_.generation,
                                            .local_rank = static_cast<std::uint32_t>(env_.local_rank),
-                                           .survives = options_.survive});
+                                           .survives = options_.survive,
+                                           .shrinks = options_.survive && options_.shrink});
   }
 }
 
 Joined Generations::join() {
-  return meet([this](JoinOptions const& options) { return client::join(env_, options); });
+  auto joined = meet([this](JoinOptions const& options) { return client::join(env_, options); });
+  before_ = std::exchange(met_, env_.generation);
+  return joined;
 }
 
 Joined Generations::split(Whole const& whole, comm::Wish wish) {

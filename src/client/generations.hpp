@@ -1,6 +1,7 @@
 // Generations: one Communicator's way through the generations of its job. Shell; docs/design/survival.md has the rules.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -21,6 +22,8 @@ class Generations {
   [[nodiscard]] WorkerEnv const& env() const { return env_; }
   [[nodiscard]] Communicator::Options const& options() const { return options_; }
   [[nodiscard]] bool can_go_on() const { return options_.survive && link_ != nullptr && link_->survives(); }
+  /// The generation that join() has met before the present one; 0: none. What ran in between went on without us.
+  [[nodiscard]] std::uint64_t met_before() const { return before_; }
   [[nodiscard]] worker::ControlPage* page() const { return link_ == nullptr ? nullptr : &link_->page(); }
 
   /// Meets the others. Where the agent says before, or soon after, that the generation is over, a failure to meet them
@@ -44,6 +47,8 @@ class Generations {
   Communicator::Options options_;
   Lookup lookup_;
   worker::AgentLink* link_ = nullptr;
+  std::uint64_t met_ = 0;
+  std::uint64_t before_ = 0;
 };
 
 }  // namespace cxxrun::client

@@ -121,6 +121,18 @@ std::vector<std::uint64_t> ElasticSampler::next(int rank, int world, std::size_t
   return samples;
 }
 
+std::vector<std::uint64_t> ElasticSampler::next_shared(int rank, int world, std::size_t total) {
+  if (world < 1 || rank < 0 || rank >= world || total < static_cast<std::size_t>(world)) {
+    refuse("rank " + std::to_string(rank) + " of " + std::to_string(world) + " has a share of " +
+           std::to_string(total) + ": ranks are 0 to world - 1, and each takes at least 1 sample");
+  }
+  auto const all = next(0, 1, total);
+  auto const from = [&](std::size_t share) {
+    return all.begin() + static_cast<std::ptrdiff_t>(all.size() * share / static_cast<std::size_t>(world));
+  };
+  return {from(static_cast<std::size_t>(rank)), from(static_cast<std::size_t>(rank) + 1)};
+}
+
 bool ElasticSampler::done() const {
   return state_.consumed == size_;
 }

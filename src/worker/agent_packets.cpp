@@ -10,6 +10,8 @@ namespace {
 // Both ends are on one machine, so numbers are in its byte order. The last byte is the version.
 constexpr std::string_view kMagic{"CXXWORK\1", 8};
 constexpr std::size_t kWhy = 500;
+constexpr std::uint8_t kSurvives = 1;
+constexpr std::uint8_t kShrinks = 2;
 
 enum class Is : std::uint8_t { registers = 1, parked = 2, claim = 3, welcome = 65, no = 66, resume = 67, verdict = 68 };
 
@@ -33,7 +35,6 @@ class Fields : public ByteReader {
     }
     return value;
   }
-  bool flag() { return up_to(1) == 1; }
   wire::RailGreeting greeting() {
     wire::RailGreeting greeting;
     take(sizeof greeting).copy(reinterpret_cast<char*>(&greeting), sizeof greeting);
@@ -62,7 +63,7 @@ std::string encode(FromWorker const& packet) {
     std::string bytes = begin(Is::registers);
     put(bytes, here->generation);
     put(bytes, here->local_rank);
-    put(bytes, static_cast<std::uint8_t>(here->survives ? 1 : 0));
+    put(bytes, static_cast<std::uint8_t>(!here->survives ? 0 : here->shrinks ? kShrinks : kSurvives));
     return bytes;
   }
   if (auto const* const claim = std::get_if<wire::RailClaim>(&packet)) {
@@ -113,7 +114,9 @@ std::optional<FromWorker> decode_from_worker(std::string_view bytes) {
     Register here;
     here.generation = fields.number<std::uint64_t>();
     here.local_rank = fields.number<std::uint32_t>();
-    here.survives = fields.flag();
+    auto const how = fields.up_to(kShrinks);
+    here.survives = how >= kSurvives;
+    here.shrinks = how == kShrinks;
     return whole<FromWorker>(fields, here);
   }
   if (what == Is::parked) {

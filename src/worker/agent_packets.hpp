@@ -40,6 +40,7 @@ struct Register {
   std::uint64_t generation = 0;  ///< CXXRUN_GENERATION
   std::uint32_t local_rank = 0;
   bool survives = false;  ///< it can wait for another generation; else it only has a page
+  bool shrinks = false;   ///< and the job is not to wait for it: others go on while its node starts what is missing
   bool operator==(Register const&) const = default;
 };
 /// Worker to agent: it has given up its Communicator of this generation and waits for Resume.

@@ -72,7 +72,13 @@ class Play {
         break;
       case 6: all_end(); break;
       case 7: feed(EndSignal{15, script_.flip()}); break;
-      case 8: feed(KillSignal{}); break;
+      case 8:
+        if (waiting_ && script_.flip()) {
+          feed(Filled{*waiting_, script_.flip()});
+        } else {
+          feed(KillSignal{});
+        }
+        break;
       case 9:
         now_ += Millis(script_.below(200) * 50);
         feed(Tick{});
@@ -110,7 +116,7 @@ class Play {
       bool const keeps = kept_ && script_.flip();  // some have parked, maybe before a later order was heard
       waiting_ = keeps ? number : std::nullopt;
       ending_ = false;
-      feed(GroupEnded{*number, std::move(exits), {}, keeps});
+      feed(GroupEnded{*number, std::move(exits), {}, keeps, {}, script_.flip()});
     } else if (waiting_ && ending_) {
       feed(GroupEnded{*std::exchange(waiting_, std::nullopt), {}, {}});
     }
@@ -142,6 +148,10 @@ class Play {
   }
   void check(TellLink const& action) { check_message(action.message); }
   void check(StartWorkers const& action) { begin(action.generation.number); }
+  void check(FillWorkers const& action) {
+    require(!running_ && !ending_, "what is missing starts beside workers that run or are being stopped");
+    waiting_ = action.generation.number;
+  }
   void check(RunCheck const& action) {
     require(!waiting_, "a node is checked while workers wait");
     begin(action.generation.number);

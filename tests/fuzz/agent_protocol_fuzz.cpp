@@ -78,14 +78,15 @@ std::vector<std::string> fuzz_seeds() {
            Join{}, Join{{}, Terms{}}, Ack{1}, WorkerFailed{1, exit}, Succeeded{2}, Stopped{3, {exit}, {"pid 7"}},
            Leaving{15}, Unfit{1, "no GPU"}, FollowerInfo{}, follower_info,
            Vote{3, {2, 1}, {2, 1}, AcceptedDecree{{1, 0}, decree}, Millis{900}}, Vote{}, Accepted{3, {2, 1}, {3, 0}},
-           Gone{3, 2}, Progress{3, {{1, 8, 7, 0x10203, 25, Millis{15'000}, true, false, {{7, 8, 2}}}}}}) {
+           Gone{3, 2}, Stopped{3, {}, {}, {}, true}, Complete{3},
+           Progress{3, {{1, 8, 7, 0x10203, 25, Millis{15'000}, true, false, {{7, 8, 2}}}}}}) {
     seeds.push_back(encode(message));
     seeds.push_back(wire::frame(encode(message)));
   }
   for (auto const& message : std::vector<ToAgent>{
            Prepare{}, Start{1}, Stop{1, StopKind::user, "why"}, Finished{3, "line"}, Refused{1, "x"}, prepare,
            VoteRequest{3, {2, 1}}, Propose{{2, 1}, decree}, Decided{decree, prepare.generation.successors},
-           Dropped{4, "why"}, Kill{4, 1, 7, "did not enter barrier #8"}}) {
+           Dropped{4, "why"}, Kill{4, 1, 7, "did not enter barrier #8"}, LeftOut{4}}) {
     seeds.push_back(encode(message));
   }
   TcpEnds const ends{*parse_end("10.1.2.3:40112"), *parse_end("[fd00::1]:29500")};

@@ -87,7 +87,7 @@ class Play {
       switch (what) {
         case 0: feed(Said{agent, Ack{number, 0, 0}}); break;
         case 1: feed(Said{agent, Succeeded{number}}); break;
-        case 2: feed(Said{agent, Stopped{number, {}, {}}}); break;
+        case 2: feed(Said{agent, Stopped{number, {}, {}, {}, script_.below(4) == 0}}); break;
         default:
           feed(Said{agent, Accepted{state_.proposer.decided.number, state_.proposer.ballot, state_.proposer.ballot}});
       }

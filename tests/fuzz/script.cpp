@@ -90,7 +90,7 @@ ToCoordinator some_to_coordinator(Script& script, Hints const& hints) {
       case 1: return Ack{script.near(hints.number), script.below(100), script.below(100)};
       case 2: return WorkerFailed{script.near(hints.number), some_exit(script)};
       case 3: return Succeeded{script.near(hints.number)};
-      case 4: return Stopped{script.near(hints.number), {some_exit(script)}, {}};
+      case 4: return Stopped{script.near(hints.number), {some_exit(script)}, {}, {}, script.flip()};
       case 5: return Stopped{script.near(hints.number), {}, {"pid 7"}};
       case 6: return Leaving{static_cast<int>(1 + script.below(15))};
       case 7: return Unfit{script.near(hints.number), "no GPU"};
@@ -122,7 +122,8 @@ ToCoordinator some_to_coordinator(Script& script, Hints const& hints) {
       }
       default: {
         if (script.flip()) {
-          return Gone{script.near(hints.number), script.below(4)};
+          return script.flip() ? ToCoordinator{Gone{script.near(hints.number), script.below(4)}}
+                               : ToCoordinator{Complete{script.near(hints.number)}};
         }
         Progress progress{script.near(hints.number), {}};
         for (auto left = script.below(4); left > 0; --left) {
@@ -150,7 +151,8 @@ ToAgent some_to_agent(Script& script, Hints const& hints) {
       case 7: return Decided{some_decree(script, hints), some_generation(script, hints).successors};
       default:
         if (script.flip()) {
-          return Dropped{script.near(hints.number), "why"};
+          return script.flip() ? ToAgent{Dropped{script.near(hints.number), "why"}}
+                               : ToAgent{LeftOut{script.near(hints.number)}};
         }
         return Kill{script.near(hints.number), script.below(8), script.below(4), "did not enter barrier #4"};
     }

@@ -11,6 +11,8 @@ from cxxrun.torch._undo import Before
 from elastic_claimed import DEVICE
 from elastic_refused import refused
 
+refused("policy='shrnk': one of 'wait', 'shrink'", lambda: Elastic(policy="shrnk"), kind=ValueError)
+refused("policy=None: one of", lambda: Elastic(policy=None), kind=ValueError)
 job = Elastic(device=DEVICE)
 me = dist.get_rank()
 alone = [dist.new_group([rank]) for rank in range(2)]

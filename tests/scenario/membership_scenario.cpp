@@ -379,6 +379,9 @@ class Player {
   }
   static std::string text(Propose const& m) { return "propose " + text(m.decree) + ", ballot " + text(m.ballot); }
   static std::string text(Decided const& m) { return "decided " + text(m.decree); }
+  static std::string text(rendezvous::LeftOut const& m) {
+    return "left out after generation " + std::to_string(m.number);
+  }
   static std::string text(Dropped const& m) {
     return "dropped, now " + std::to_string(m.number) + " \"" + m.why + "\"";
   }

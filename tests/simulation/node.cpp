@@ -189,7 +189,9 @@ void Node::perform(agent::StartWorkers const& action) {
         bool const stepped = (job.schedule.seed + number) % 3 == 0;
         auto const at = job.clock(host);
         auto const steps = stepped ? rdzv::StepTimes{at, at} : rdzv::StepTimes{};
-        feed(agent::GroupEnded{number, exits, lines, waiting, steps});
+        auto const good = [](rdzv::WorkerExit const& exit) { return exit.status.ok(); };
+        bool const lacks = job.schedule.seed % 2 == 0 && !std::all_of(exits.begin(), exits.end(), good);
+        feed(agent::GroupEnded{number, exits, lines, waiting, steps, lacks});
       });
     } else if (sweeps_) {
       end_sweep();
@@ -211,6 +213,21 @@ void Node::perform(agent::StartWorkers const& action) {
   job.judge.started(*this, action.generation);
   job.workers_started(*this);
   parent.run([this] { guard_lease(); });
+}
+
+void Node::perform(agent::FillWorkers const& action) {
+  auto const number = action.generation.number;
+  if (!workers || !workers->reaped() || workers->generation().number != number) {
+    job.world.violated(name() + " is to start what is missing of workers that have not ended");
+    return;
+  }
+  job.world.note([&] { return name() + " starts what is missing of generation " + std::to_string(number); });
+  workers->fill();
+  auto& random = job.world.random();
+  process.after(random.chance(30) ? random.pick(1'000, 100'000) : random.pick(100'000, 20'000'000),
+                [this, number, whole = random.chance(80)] {
+                  feed(agent::Filled{number, whole});
+                });
 }
 
 void Node::perform(agent::RunCheck const& action) {

@@ -99,6 +99,7 @@ class Node {
   void perform(agent::HoldLease const& action);
   void perform(agent::WriteDeathNotice const& action) { death_notice_ = action; }
   void perform(agent::StartWorkers const& action);
+  void perform(agent::FillWorkers const& action);
   void perform(agent::RunCheck const& action);
   void perform(agent::StopWorkers const& action);
   void perform(agent::KillWorker const& /*action*/) {}     // workers here have no collectives

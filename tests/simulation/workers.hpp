@@ -35,6 +35,8 @@ class Workers {
   [[nodiscard]] bool succeeded() const;
   /// Some have parked, and live.
   [[nodiscard]] bool waiting() const { return waiting_; }
+  /// They have ended, or parked: what is missing is started, and waits too.
+  void fill() { waiting_ = true; }
   bool unkillable = false;  ///< sleeps for ever in the kernel: executes no user code any more once killed
 
   /// SIGTERM now, SIGKILL after the grace; those of the agent that gives the order. `by_agent` runs what its timers do.

@@ -171,6 +171,9 @@ static void refusals(void) {
   options.size = sizeof options;
   options.op_timeout_ms = -1;
   REFUSED(cxxrun_init(&options, &other), "op_timeout_ms is -1");
+  options.op_timeout_ms = 0;
+  options.shrink = 2;
+  REFUSED(cxxrun_init(&options, &other), "shrink is 2, not 0 to 1");
   REFUSED(cxxrun_init(NULL, NULL), "cxxrun_init: comm is NULL");
   REFUSED(cxxrun_barrier(NULL, NULL), "comm is no handle of this process, or was released");
   REFUSED(cxxrun_barrier((cxxrun_comm*)&x, NULL), "cxxrun_barrier: comm is no handle");

@@ -120,6 +120,7 @@ inline Cell nothing(std::function<Event(Job const&)> const& event, bool spare = 
 
 // One per row, in the order of the table.
 Row joins();
+Row complete_again();
 Row member_lost();
 Row refused();
 Row spare_lost();

@@ -44,7 +44,7 @@ struct SupervisorBench {
         io, pump,
         launcher::SupervisorHandlers{[this](std::uint64_t, rendezvous::WorkerExit exit) { exited.push_back(exit); },
                                      [this](std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
-                                            std::vector<std::string> unkillable, bool waiting) {
+                                            std::vector<std::string> unkillable, bool waiting, bool /*lacks*/) {
                                        ended = Ended{generation, exits, unkillable, waiting};
                                      }});
   }

@@ -47,7 +47,8 @@ class _Failure(ctypes.Structure):
 
 class _Options(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("op_timeout_ms", c_int64), ("init_timeout_ms", c_int64),
-                ("abort_deadline_ms", c_int64), ("backend", c_int32), ("survive", c_int32)]
+                ("abort_deadline_ms", c_int64), ("backend", c_int32), ("survive", c_int32),
+                ("shrink", c_int32)]
 
 
 class Facts(ctypes.Structure):
@@ -70,6 +71,7 @@ class Recovery(NamedTuple):
     load: bool
     share: bool
     donor: int
+    behind: bool  # this rank's own state is of a world that others have left behind
 
 
 _CALL = [c_void_p, c_void_p, c_void_p, c_size_t, c_int32]  # communicator, in, out, count, type
@@ -233,8 +235,9 @@ def _aside(name: str, of: object, call: Callable[[], Any]) -> Any:
             _asides.pop((name, of), None)
 
 
-def _init(survive: bool, on_device: bool) -> c_void_p:
-    options = _Options(size=ctypes.sizeof(_Options), survive=int(survive), backend=_NCCL if on_device else _HOST)
+def _init(survive: bool, on_device: bool, shrink: bool) -> c_void_p:
+    options = _Options(size=ctypes.sizeof(_Options), survive=int(survive), backend=_NCCL if on_device else _HOST,
+                       shrink=int(shrink))
     handle = c_void_p()
     _check(_lib.cxxrun_init(byref(options), byref(handle)))
     return handle
@@ -247,8 +250,8 @@ class Communicator:
         self._handle = handle
 
     @classmethod
-    def init(cls, survive: bool, on_device: bool = False) -> "Communicator":
-        return cls(_aside("init", None, lambda: _init(survive, on_device)))
+    def init(cls, survive: bool, on_device: bool = False, shrink: bool = False) -> "Communicator":
+        return cls(_aside("init", None, lambda: _init(survive, on_device, shrink)))
 
     def _begin(self, name: str, kept: object, *arguments: object) -> Work:
         if not self._handle:
@@ -335,7 +338,7 @@ class Communicator:
         def meet() -> Recovery:
             recovery = _Recovery()
             _check(_lib.cxxrun_meet(self._handle, completed, int(fresh), byref(recovery)))
-            return Recovery(bool(recovery.load), bool(recovery.share), recovery.donor)
+            return Recovery(bool(recovery.load), bool(recovery.share), recovery.donor, recovery.share == 2)
 
         return _aside("meet", self, meet)
 

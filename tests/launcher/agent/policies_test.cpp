@@ -54,3 +54,20 @@ TEST_CASE("policies: ports that strangers cannot compute are called first, and n
   CHECK(call_plan(config, std::nullopt).ports == std::vector<std::uint16_t>{1, 2, 3, 4});
   CHECK(call_plan(config, std::uint16_t{9}).ports == std::vector<std::uint16_t>{9});
 }
+
+TEST_CASE("policies: who asks for a smaller world and cannot have one is told why, and what to type", "[unit]") {
+  JobTopology topology;
+  topology.min_nodes = 1;
+  topology.max_nodes = 4;
+  CHECK(why_no_shrink({}, topology).empty());
+  Options checked;
+  checked.health_check = "true";
+  CHECK(why_no_shrink(checked, topology).find("--health-check") != std::string::npos);
+  topology.min_nodes = 4;
+  CHECK(why_no_shrink({}, topology).find("with --nnodes 4: ") != std::string::npos);
+  CHECK(why_no_shrink({}, topology).find("use --nnodes MIN:4") != std::string::npos);
+  topology.source = JobTopology::Source::join;  // the job's own nodes know
+  CHECK(why_no_shrink({}, topology).empty());
+  JobTopology const one;
+  CHECK(why_no_shrink({}, one).find("in a job of one node") != std::string::npos);
+}

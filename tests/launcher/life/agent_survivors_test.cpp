@@ -176,3 +176,77 @@ TEST_CASE("agent: what survived SIGKILL beside those that wait is still told whe
   agent.feed(GroupEnded{1, {}, {}});
   CHECK(agent.told<rdzv::Stopped>() == std::vector<rdzv::Stopped>{{1, {killed_exit()}, {"pid 7"}}});
 }
+
+namespace {
+
+/// Its workers say that others need not wait; one has ended, and others wait if `some`.
+Driver lacking(bool some, rdzv::StopKind kind = rdzv::StopKind::failure) {
+  Driver agent = stopping(kind);
+  agent.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}, some, {}, true});
+  return agent;
+}
+
+}  // namespace
+
+TEST_CASE("agent: a node that lacks workers says so, and starts them when it is left out", "[unit]") {
+  for (bool const some : {true, false}) {
+    Driver agent = lacking(some);
+    REQUIRE(agent.told<rdzv::Stopped>().size() == 1);
+    CHECK(agent.told<rdzv::Stopped>().front().lacks);
+    agent.hear(rdzv::LeftOut{2});
+    REQUIRE(agent.all<FillWorkers>().size() == 1);
+    CHECK(agent.all<FillWorkers>().front().generation.number == 1);
+    agent.hear(rdzv::LeftOut{3});
+    CHECK(agent.all<FillWorkers>().empty());
+    agent.feed(Filled{1, true});
+    CHECK(agent.told<rdzv::Complete>() == std::vector{rdzv::Complete{1}});
+    agent.hear(rdzv::Prepare{generation(3, 2), 200});
+    CHECK(agent.told<rdzv::Ack>().size() == 1);
+    agent.hear(rdzv::Start{3, agent.own(), 4000ms});
+    CHECK(agent.all<StartWorkers>().size() == 1);
+  }
+}
+
+TEST_CASE("agent: that a worker has ended once more is told as well, so that the node is not left out for ever",
+          "[unit]") {
+  Driver agent = lacking(true);
+  agent.hear(rdzv::LeftOut{2});
+  agent.feed(Filled{1, false});
+  CHECK(agent.told<rdzv::Complete>().size() == 1);
+}
+
+TEST_CASE("agent: what is missing is not started where the next generation has come, and by no other link", "[unit]") {
+  Driver agent = lacking(true);
+  agent.hear(rdzv::LeftOut{2}, kFirstLink + 7);
+  CHECK(agent.all<FillWorkers>().empty());
+  agent.hear(rdzv::Prepare{generation(2, 2), 200});
+  agent.hear(rdzv::LeftOut{3});
+  CHECK(agent.all<FillWorkers>().empty());
+  agent.feed(Filled{1, true});  // of before
+  CHECK(agent.told<rdzv::Complete>().empty());
+  Driver whole = waiting();
+  whole.hear(rdzv::LeftOut{2});
+  CHECK(whole.all<FillWorkers>().empty());
+}
+
+TEST_CASE("agent: whoever starts what is missing and is told to end stops it first", "[unit]") {
+  Driver agent = lacking(false);
+  agent.hear(rdzv::LeftOut{2});
+  agent.feed(EndSignal{SIGTERM});
+  CHECK(ordered(agent) == order(30s, false));
+  CHECK(agent.state.life == Life::leaving);
+  agent.feed(GroupEnded{1, {}, {}});
+  CHECK(agent.state.life == Life::farewell);
+}
+
+TEST_CASE("agent: a node with a health check lacks nothing that others could go on without", "[unit]") {
+  Driver agent;
+  agent.policy.health_check = true;
+  agent.hear(rdzv::Prepare{generation(1, 2), 100});
+  agent.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}});
+  agent.hear(rdzv::Start{1, agent.own(), 4000ms});
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "why"});
+  agent.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}, false, {}, true});
+  REQUIRE(agent.told<rdzv::Stopped>().size() == 1);
+  CHECK_FALSE(agent.told<rdzv::Stopped>().front().lacks);
+}

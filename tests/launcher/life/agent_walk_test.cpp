@@ -97,7 +97,7 @@ std::vector<Event> events_of_an_election() {
           rdzv::ToAgent(rdzv::VoteRequest{1, {3, 2}}), rdzv::ToAgent(rdzv::Propose{{1, 0}, decree(1, 2)}),
           rdzv::ToAgent(rdzv::Propose{{2, 1}, decree(1, 2)}), rdzv::ToAgent(rdzv::Decided{decree(0, 1), {}}),
           rdzv::ToAgent(rdzv::Decided{decree(1, 2), {successor(1)}}), rdzv::ToAgent(rdzv::Dropped{0, "why"}),
-          rdzv::ToAgent(rdzv::Dropped{2, "why"})}) {
+          rdzv::ToAgent(rdzv::Dropped{2, "why"}), rdzv::ToAgent(rdzv::LeftOut{1})}) {
       events.emplace_back(FromLink{link, message});
     }
     events.emplace_back(LinkUp{link, "c" + std::to_string(link)});
@@ -111,6 +111,8 @@ std::vector<Event> events_of_an_election() {
   events.emplace_back(GroupEnded{1, {killed_exit()}, {}});
   events.emplace_back(GroupEnded{1, {killed_exit()}, {"pid 7"}});
   events.emplace_back(kWaiting);
+  events.emplace_back(Filled{1, true});
+  events.emplace_back(Filled{1, false});
   events.emplace_back(EndSignal{SIGTERM});
   events.emplace_back(KillSignal{});
   events.emplace_back(StoodStill{1, {{}}});

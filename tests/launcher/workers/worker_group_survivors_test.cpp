@@ -1,4 +1,5 @@
 // Workers that survive: who is kept by a stop, and what becomes of them.
+#include <cerrno>
 #include <csignal>
 
 #include "tests/launcher/workers/group_steps.hpp"
@@ -111,4 +112,74 @@ TEST_CASE("worker_group: whoever survives SIGKILL is given up, and those that wa
   CHECK(given_up.actions == Actions{ReportUnkillable{}, ReportEnded{}});
   CHECK(given_up.next.phase == GroupPhase::parked);
   CHECK(given_up.next.workers[0].life == GroupWorker::Life::parked);
+}
+
+namespace {
+
+GroupWorker pending(std::uint32_t local_rank) {
+  GroupWorker worker;
+  worker.local_rank = local_rank;
+  return worker;
+}
+
+// Both shrink; worker 0 has parked, worker 1 was killed.
+GroupState lacking() {
+  return after({Begin{2}, Started{0, 10}, Started{1, 11}, Survives{0, true}, Survives{1, true},
+                Exited{1, ExitStatus::signalled(SIGKILL)}, StopOrdered{parking()}, HasParked{0}, DescendantsGone{}});
+}
+
+}  // namespace
+
+TEST_CASE("worker_group: others need not wait for a node whose workers have all said so, and one has ended", "[unit]") {
+  CHECK(lacks(lacking()));
+  CHECK_FALSE(lacks(waiting()));  // worker 1 has not
+  CHECK_FALSE(lacks(after({Begin{1}, Started{0, 10}, Survives{0, true}, StopOrdered{parking()}, HasParked{0}})));
+  CHECK(lacks(after({Begin{1}, Started{0, 10}, Survives{0, true}, Exited{0, ExitStatus::signalled(SIGKILL)}})));
+  auto const resumed = step(lacking(), Begin{2}, kT0).next;  // and does not say so again
+  CHECK(resumed.workers[0].shrinks);
+  CHECK_FALSE(resumed.workers[1].shrinks);
+}
+
+TEST_CASE("worker_group: what is missing starts, waits like the others, and is of the next generation", "[unit]") {
+  auto const begun = step(lacking(), Fill{}, kT0);
+  CHECK(begun.actions == Actions{TellOver{}});
+  CHECK(begun.next.phase == GroupPhase::parked);
+  CHECK(begun.next.workers[1] == pending(1));
+  auto const started = step(begun.next, Started{1, 20}, kT0);
+  CHECK(started.actions.empty());  // nobody asks it to end
+  auto const here = step(started.next, Survives{1, true}, kT0);
+  auto const whole = step(here.next, HasParked{1}, kT0);
+  CHECK(whole.actions == Actions{ReportFilled{true}});
+  CHECK(step(whole.next, Begin{2}, kT0).actions == Actions{ResumeWorker{0}, ResumeWorker{1}});
+
+  auto const alone = after({Begin{1}, Started{0, 10}, Survives{0, true}, Exited{0, ExitStatus::exited(3)},
+                            DescendantsGone{}, Fill{}, Started{0, 20}, Survives{0, true}});
+  CHECK(alone.phase == GroupPhase::parked);
+  CHECK(step(alone, HasParked{0}, kT0).actions == Actions{ReportFilled{true}});
+  CHECK(step(two_running(), Fill{}, kT0).next == two_running());
+}
+
+TEST_CASE("worker_group: one that ends while what is missing starts is told of once, and is no failure", "[unit]") {
+  auto const filling = step(step(lacking(), Fill{}, kT0).next, Started{1, 20}, kT0).next;
+  auto const died = step(filling, Exited{1, ExitStatus::exited(1)}, kT0);
+  CHECK(died.actions == Actions{ReportFilled{false}});
+  CHECK(step(died.next, Exited{0, ExitStatus::exited(1)}, kT0).actions.empty());
+  CHECK(step(died.next, Begin{2}, kT0).actions == Actions{ResumeWorker{0}});
+  CHECK(step(step(lacking(), Fill{}, kT0).next, StartFailed{1, ENOENT}, kT0).actions == Actions{ReportFilled{false}});
+}
+
+TEST_CASE("worker_group: one that is on its way when the next generation starts is started anew with it", "[unit]") {
+  auto const filling = step(step(lacking(), Fill{}, kT0).next, Started{1, 20}, kT0).next;
+  auto const begun = step(filling, Begin{2}, kT0);
+  CHECK(begun.actions == Actions{ResumeWorker{0}, EndSurplus{20}});
+  CHECK(begun.next.workers[1] == pending(1));
+  CHECK(begun.next.workers[0].pid == 10);
+}
+
+TEST_CASE("worker_group: a stop that keeps nobody ends those that are on their way, too", "[unit]") {
+  auto const filling = step(step(lacking(), Fill{}, kT0).next, Started{1, 20}, kT0).next;
+  CHECK(step(filling, StopOrdered{parking()}, kT0).next == filling);
+  auto const stopped = step(filling, StopOrdered{order(5s)}, kT0);
+  CHECK(stopped.actions == Actions{TellEnds{}, AskWorker{0, SIGTERM}, AskWorker{1, SIGTERM}, ArmTimer{kT0 + 5s}});
+  CHECK(step(stopped.next, HasParked{1}, kT0).next == stopped.next);
 }

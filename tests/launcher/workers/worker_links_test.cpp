@@ -28,13 +28,17 @@ struct Bench {
   boost::asio::io_context io;
   std::optional<std::uint32_t> me = 1;  // our local rank
   std::vector<std::uint32_t> survivors;
-  pid_t my_pid = getpid();  // as whose worker we call
+  std::uint32_t shrinking = 0;  // of those
+  pid_t my_pid = getpid();      // as whose worker we call
   std::vector<std::string> parked;
   std::optional<WorkerLinks> links;
 
   explicit Bench(decltype(WorkerLinks::Handlers::prove) prove = {}) {
     links.emplace(io, WorkerLinks::Handlers{[this](pid_t pid) { return pid == my_pid ? me : std::nullopt; },
-                                            [this](std::uint32_t rank) { survivors.push_back(rank); },
+                                            [this](std::uint32_t rank, bool shrinks) {
+                                              survivors.push_back(rank);
+                                              shrinking += shrinks ? 1U : 0U;
+                                            },
                                             [this](std::uint32_t rank, std::string const& why) {
                                               parked.push_back(std::to_string(rank) + " " + why);
                                             },
@@ -333,4 +337,12 @@ TEST_CASE("worker_links: a worker that reads nothing is nobody to wait for") {
     ++sent;
   }
   CHECK(sent < 1000);
+}
+
+TEST_CASE("worker_links: a worker may say that others need not wait for it") {
+  Bench bench;
+  auto const fd = bench.connect();
+  bench.say(fd.get(), worker::Register{3, 0, true, true});
+  CHECK(bench.survivors == std::vector<std::uint32_t>{1});
+  CHECK(bench.shrinking == 1);
 }

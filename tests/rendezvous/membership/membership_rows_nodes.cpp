@@ -67,6 +67,65 @@ Row joins() {
   };
 }
 
+Row complete_again() {
+  auto const tell = [](Job& job, AgentId agent) {
+    job.state.roster.left_out.emplace(agent, Lacking{1, true});
+    job.feed(Said{agent, Complete{1}});
+  };
+  return {
+      {"forming",
+       {"form if complete, else window",
+        [tell](Phase phase) {
+          Job job(phase);
+          job.state.timers.window.reset();
+          tell(job, 1);
+          CHECK(job.in(Phase::forming, 0));
+          CHECK(job.state.timers.window);
+        }}},
+      {"opening, preparing",
+       {"enters when they run",
+        [tell](Phase phase) {
+          Job job(phase);
+          job.join(3);
+          tell(job, 3);
+          CHECK(job.in(phase, 1));
+          CHECK(job.state.roster.left_out.at(3).whole);
+        }}},
+      {"running",
+       {"seat free: stop (resize)",
+        [tell](Phase phase) {
+          Job job(phase);
+          job.join(3);
+          job.policy.max_nodes = 3;
+          tell(job, 3);
+          CHECK(job.stops(StopKind::resize));
+          Job full(phase);
+          full.join(3);
+          tell(full, 3);
+          CHECK(full.in(Phase::running, 1));
+        }}},
+      {"stopping",
+       {"considered when forming",
+        [tell](Phase phase) {
+          Job job(phase);
+          job.join(3);
+          job.policy.max_nodes = 3;
+          tell(job, 3);
+          CHECK(job.in(Phase::stopping, 1));
+          job.stop_all();
+          CHECK(job.in(Phase::opening, 2));
+          CHECK(job.state.group.seats.size() == 3);
+        }}},
+      {"finished",
+       {"–",
+        [tell](Phase phase) {
+          Job job(phase);
+          tell(job, 1);
+          CHECK(job.in(Phase::finished, 1));
+        }}},
+  };
+}
+
 Row member_lost() {
   return {
       {"forming",

@@ -19,6 +19,7 @@ std::map<std::string, Row> table() {
           {"progress", progress()},
           {"succeeded", succeeded()},
           {"stopped", stopped()},
+          {"complete", complete_again()},
           {"told to end", told_to_end()},
           {"the coordinator is told to end", coordinator_told_to_end()},
           {"the last agent is gone, and none hosts", abandoned()},

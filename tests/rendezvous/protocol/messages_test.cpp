@@ -99,6 +99,8 @@ std::vector<ToCoordinator> all_to_coordinator() {
           Succeeded{3, {Millis{9'000}, Millis{20}, Millis{450}}},
           Succeeded{3},
           Stopped{4, {some_exit()}, {"pid 7 (dd)"}, {std::nullopt, Millis{0}}},
+          Stopped{4, {some_exit()}, {}, {}, true},
+          Complete{4},
           Leaving{15},
           Leaving{15, "from pid 7 (kill), uid 0"},
           Unfit{5, "health check: exit code 3"},
@@ -161,7 +163,8 @@ std::vector<ToAgent> all_to_agent() {
           Decided{g.decree, {}, false},
           Dropped{10, "silent for 5 s"},
           Kill{9, 3, 811, "did not enter all_reduce #812"},
-          Kill{9, 3, 0, "left while 3 others still called", PeerFailure::Why::left}};
+          Kill{9, 3, 0, "left while 3 others still called", PeerFailure::Why::left},
+          LeftOut{9}};
 }
 
 }  // namespace

@@ -42,6 +42,16 @@ TEST_CASE("elastic: the rows of docs/design/survival.md") {
   CHECK(plan({at(UINT64_MAX), at(0)}) == kLoad);
 }
 
+TEST_CASE("elastic: a rank without which others have gone on takes their state, however far behind it is") {
+  auto const old = [](std::uint64_t step) { return Standing{step, false, 1}; };
+  auto const here = [](std::uint64_t step) { return Standing{step, false, 3}; };
+  CHECK(plan({old(7), here(90), old(7)}) == from(1));
+  CHECK(plan({old(90), here(90)}) == from(1));          // the same step of another world
+  CHECK(plan({old(90), here(7), here(8)}) == from(2));  // they had to begin again
+  CHECK(plan({old(90), Standing{100, true, 3}}) == from(0));
+  CHECK(plan({old(7), here(7), here(9)}) == kLoad);
+}
+
 TEST_CASE("elastic: what a fresh rank says of its steps does not count") {
   CHECK(plan({{100, true}, at(7)}) == from(1));
   CHECK(plan({{100, true}, {3, true}}) == kLoad);

@@ -202,6 +202,28 @@ TEST_CASE("sampler: a restored state brings its seed and goes on with the same s
   CHECK(other.next(2, 4, 10) == sampler.next(2, 4, 10));
 }
 
+TEST_CASE("sampler: a step of all ranks together takes the same samples whatever the world is", "[unit]") {
+  ElasticSampler sampler(1000, 5);
+  ElasticSampler alone(1000, 5);
+  for (int const world : {1, 3, 4, 5, 7, 2}) {  // ranks go and come
+    auto const expected = alone.next(0, 1, 7);
+    std::vector<std::uint64_t> all;
+    auto const before = sampler.state();
+    for (int rank = 0; rank < world; ++rank) {
+      sampler.restore(before);
+      auto const mine = sampler.next_shared(rank, world, 7);
+      CHECK((mine.size() == 7U / static_cast<unsigned>(world) || mine.size() == 7U / static_cast<unsigned>(world) + 1));
+      all.insert(all.end(), mine.begin(), mine.end());
+    }
+    CHECK(all == expected);
+    CHECK(sampler.state() == alone.state());
+  }
+  CHECK_THROWS_AS(sampler.next_shared(0, 8, 7), cxxrun::Failure);
+  CHECK_THROWS_AS(sampler.next_shared(2, 2, 7), cxxrun::Failure);
+  CHECK_THROWS_AS(sampler.next_shared(0, 0, 7), cxxrun::Failure);
+  CHECK(sampler.state() == alone.state());
+}
+
 TEST_CASE("sampler: every sample is as likely at every position", "[unit]") {
   for (std::uint64_t const size : {2U, 3U, 5U, 7U, 16U, 17U, 33U, 64U, 65U}) {
     std::vector<std::uint64_t> cells(size * size);

@@ -5,6 +5,7 @@ import os
 import pathlib
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "src/python"))
 
@@ -57,6 +58,36 @@ class Loader(unittest.TestCase):
 
     def sampler(self, **more):
         return ElasticSampler(SIZE, BATCH, seed=7, **more)
+
+    def as_of(self, rank, ranks, data):
+        with mock.patch("torch.distributed.get_rank", return_value=rank), \
+                mock.patch("torch.distributed.get_world_size", return_value=ranks):
+            return data.next(), data.weight
+
+    def test_a_step_of_all_ranks_together_takes_the_same_samples_in_each_world_and_weighs_each_alike(self):
+        data, alone = ElasticSampler(SIZE, global_batch=5, seed=7), ElasticSampler(SIZE, 5, seed=7)
+        for ranks in 2, 3, 5, 4, 1:  # the last step of the epoch is one of 2 samples
+            before, taken = data.state_dict(), []
+            for rank in range(ranks):
+                data.load_state_dict(before)
+                samples, weight = self.as_of(rank, ranks, data)
+                taken += [(sample, weight / ranks / len(samples)) for sample in samples]
+            expected = alone.next()
+            self.assertEqual([sample for sample, _ in taken], expected)
+            for _, counts in taken:
+                self.assertAlmostEqual(counts, 1 / len(expected))
+
+    def test_an_epoch_that_ends_unevenly_weighs_its_samples_alike_with_a_batch_per_rank_too(self):
+        data = ElasticSampler(5, 2)
+        self.assertEqual(self.as_of(0, 2, data)[1], 1)
+        self.assertEqual([self.as_of(0, 2, data)[1], len(data.next())], [2, 2])  # one sample, and rank 1 has none
+
+    def test_batches_that_cannot_be_meant_are_refused(self):
+        for more in {}, {"batch": 2, "global_batch": 4}, {"global_batch": 0}, {"batch": 0}, {"batch": -1}:
+            with self.assertRaises(NotImplementedError, msg=more):
+                ElasticSampler(SIZE, **more)
+        with self.assertRaisesRegex(NotImplementedError, "less than one sample for each of 6 ranks"):
+            self.as_of(0, 6, ElasticSampler(SIZE, global_batch=5))
 
     def assert_same(self, one, other):
         self.assertEqual([batch.tolist() for batch in one], [batch.tolist() for batch in other])

@@ -9,9 +9,13 @@ using namespace cxxrun::wire;    // NOLINT(google-build-using-namespace)
 
 namespace {
 
-std::vector<FromWorker> const kWorkers{
-    Register{3, 7, true}, Register{},  Parked{~0ULL, "rank 2 is gone\n"},
-    Parked{1, ""},        RailClaim{}, RailClaim{RailSide::called, {.from = 3}, {.from = 7}, "sixteen bytes it"}};
+std::vector<FromWorker> const kWorkers{Register{3, 7, true},
+                                       Register{3, 7, true, true},
+                                       Register{},
+                                       Parked{~0ULL, "rank 2 is gone\n"},
+                                       Parked{1, ""},
+                                       RailClaim{},
+                                       RailClaim{RailSide::called, {.from = 3}, {.from = 7}, "sixteen bytes it"}};
 std::vector<FromAgent> const kAgents{Welcome{},
                                      No{"no worker of this agent"},
                                      Resume{4, {"RANK=1", "EMPTY=", "A=b=c"}},
@@ -71,7 +75,7 @@ TEST_CASE("what is no variable, no flag or too large is no packet") {
   }
   CHECK_FALSE(decode_from_agent(encode(FromAgent{Resume{1, {std::string("A=b\0c", 5)}}})));
   std::string flag = encode(FromWorker{Register{1, 1, true}});
-  flag.back() = 2;
+  flag.back() = 3;
   CHECK_FALSE(understood(flag));
   CHECK_FALSE(understood(encode(FromAgent{Resume{1, {"A=" + std::string(kMostBytes - 40, 'x')}}}) +
                          std::string(kMostBytes, '\0')));

@@ -70,9 +70,9 @@ class Carrier:
     """The first failure of a world is kept, and all of its calls raise that one: torch's reducer makes a RuntimeError of it,
     which is known by its text."""
 
-    def __init__(self, gpu: _device.Host) -> None:
+    def __init__(self, gpu: _device.Host, shrink: bool = False) -> None:
         self.gpu = gpu
-        self.comm = _lib.Communicator.init(survive=True, on_device=self.gpu.on_device)
+        self.comm = _lib.Communicator.init(survive=True, on_device=self.gpu.on_device, shrink=shrink)
         self.facts = self.comm.facts()
         if self.gpu.on_device and not self.facts.on_device:
             raise RefusedError(f'Elastic: device="cuda", and CXXRUN_BACKEND is "{os.environ.get("CXXRUN_BACKEND", "")}"')

@@ -22,6 +22,7 @@ from cxxrun.torch._updates import Updates
 from cxxrun.torch._wrapped import Wrapped
 
 PeerFailure = _lib.PeerFailure
+_POLICIES = ("wait", "shrink")
 
 
 class Step:
@@ -35,10 +36,13 @@ class Elastic:
     """See docs/use/elastic_pytorch.md. `seed`: the random numbers of a step depend on it, the step and the rank, and so
     are the same when a step is done again; None: they are left alone. `checkpoint`: the file that save() writes and
     that is loaded where no rank has the state. `backend`: "gloo" for groups of torch's own, with PyTorch 2.14. `device`:
-    "cuda" for NCCL; "cpu", or None: the host carries all calls, also of what lies on a GPU."""
+    "cuda" for NCCL; "cpu", or None: the host carries all calls, also of what lies on a GPU. `policy`: "wait" for the
+    replacement of a rank that has died, or "shrink": the other nodes go on without its node until it is complete again."""
 
     def __init__(self, checkpoint: Optional[str] = None, seed: Optional[int] = 0, backend: Optional[str] = None,
-                 device: Union[None, str, torch.device] = None) -> None:
+                 device: Union[None, str, torch.device] = None, policy: str = "wait") -> None:
+        if policy not in _POLICIES:
+            raise RefusedError(f"Elastic: policy={policy!r}: one of " + ", ".join(map(repr, _POLICIES)))
         if _process.is_helper():
             raise RefusedError("Elastic: a helper that multiprocessing has started runs the script again: put all of it that is not "
                                "for helpers below `if __name__ == \"__main__\":`")
@@ -58,7 +62,7 @@ class Elastic:
         self._saved = -1  # completed, then
         self._node: Any = None  # _node.Node, where shards are
         _process.leave_to_elastic()
-        self._carrier = Carrier(gpu)
+        self._carrier = Carrier(gpu, policy == "shrink")
         self._updates = Updates(self._carrier, self._tracked)
         if not self._carrier.facts.can_rebuild:
             _process.complain("Elastic: this process does not outlive the death of another rank: " + _process.why_alone())
@@ -74,6 +78,11 @@ class Elastic:
     @property
     def generation(self) -> int:
         return self._carrier.facts.generation
+
+    @property
+    def world_size(self) -> int:
+        """Of the world that was met last: with policy="shrink" it changes."""
+        return self._carrier.facts.world_size
 
     def track(self, **objects: Any) -> None:
         """What a newcomer is given and save() writes: whatever has state_dict() and load_state_dict()."""
@@ -323,16 +332,16 @@ class Elastic:
         if plan.load:
             self._load()
         if plan.share:
-            self._share(plan.donor)
+            self._share(plan.donor, plan.behind)
 
-    def _share(self, donor: int) -> None:
+    def _share(self, donor: int, behind: bool) -> None:
         comm, me = self._carrier.comm, dist.get_rank()
         if self._node is not None:  # each of the donor's node has its part
             comm, me, donor = self._node.between, *self._node.places(donor)
         gives = me == donor
         donors = int.from_bytes(comm.broadcast_bytes(self._completed.to_bytes(8, "little") if gives else None, donor),
                                 "little")
-        takes = not gives and (self._fresh or donors != self._completed)
+        takes = not gives and (self._fresh or behind or donors != self._completed)
         if takes:
             self._fresh = self._torn = True  # until all of it is there
         state = _state.share(self._carrier.gpu, comm, donor, gives, self._states() if gives or takes else None)

@@ -17,22 +17,33 @@ _TAILS = {"uneven": 0, "drop": 1, "pad": 2}
 
 class ElasticSampler(Sampler[List[int]]):
     """Each of `size` samples once per epoch, whatever becomes of the world. next() gives this rank's samples of the
-    next step, at most `batch`, and begins another epoch where one is over. An iterator, such as
-    DataLoader(batch_sampler=…) makes, gives the same and ends with the epoch. Given to Elastic.track(), a step that
-    failed is taken back, in iterators too."""
+    next step, at most `batch`, or its share of `global_batch`, whatever the number of ranks; and begins another epoch where
+    one is over. An iterator, such as DataLoader(batch_sampler=…) makes, gives the same and ends with the epoch. Given to
+    Elastic.track(), a step that failed is taken back, in iterators too."""
 
-    def __init__(self, size: int, batch: int, seed: int = 0, tail: str = "uneven") -> None:
+    def __init__(self, size: int, batch: Optional[int] = None, seed: int = 0, tail: str = "uneven",
+                 global_batch: Optional[int] = None) -> None:
         # torch's own does nothing, and takes other arguments in each release.
-        if size < 1 or batch < 1 or tail not in _TAILS or (tail == "drop" and size < batch):
-            raise RefusedError(f"ElasticSampler: size {size}, batch {batch}, tail {tail!r}: at least one sample and one "
-                               "per step; tail is one of " + ", ".join(_TAILS))
-        self._size, self._batch, self._tail = size, batch, _TAILS[tail]
+        if (batch is None) == (global_batch is None):
+            raise RefusedError("ElasticSampler: give batch=, of each rank, or global_batch=, of all ranks together")
+        given = batch or global_batch or 0
+        if size < 1 or given < 1 or tail not in _TAILS or (tail == "drop" and size < given):
+            raise RefusedError(f"ElasticSampler: size {size}, {'batch' if global_batch is None else 'global_batch'} {given}, "
+                               f"tail {tail!r}: at least one sample and one per step; tail is one of " + ", ".join(_TAILS))
+        self._size, self._batch, self._tail = size, given, _TAILS[tail]
+        self._is_global, self._weight = batch is None, 1.0
         self._seed, self._epoch, self._consumed = seed, 0, 0
         self.before_next: Optional[Callable[[], None]] = None  # Elastic's, which may refuse it
 
     @property
     def epoch(self) -> int:
         return self._epoch
+
+    @property
+    def weight(self) -> float:
+        """What the mean loss of this step's samples is multiplied with, so that the mean over ranks, which DDP makes, is that
+        over all samples: 1 where all ranks have the same number."""
+        return self._weight
 
     def next(self) -> List[int]:
         samples = self._rest_of_the_epoch()
@@ -51,13 +62,23 @@ class ElasticSampler(Sampler[List[int]]):
             self.before_next()
         if self._consumed == self._size:
             return None
+        left = self._size - self._consumed
         samples, self._consumed = self._after(self._epoch, self._consumed)
+        if samples is not None:
+            ranks = dist.get_world_size()
+            step = self._batch if self._is_global else self._batch * ranks
+            self._weight = len(samples) * ranks / (min(step, left) if self._tail == _TAILS["uneven"] else step)
         return samples
 
     def _after(self, epoch: int, consumed: int) -> Tuple[Optional[List[int]], int]:
-        samples, (_, _, consumed) = _lib.sampler_next((self._seed, epoch, consumed), self._size, self._tail, dist.get_rank(),
-                                                      dist.get_world_size(), self._batch)
-        return None if self._tail == _TAILS["drop"] and not samples else samples, consumed
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        if self._is_global and self._batch < ranks:
+            raise RefusedError(f"ElasticSampler: global_batch {self._batch} is less than one sample for each of {ranks} ranks")
+        me, of = (0, 1) if self._is_global else (rank, ranks)
+        samples, (_, _, consumed) = _lib.sampler_next((self._seed, epoch, consumed), self._size, self._tail, me, of, self._batch)
+        if self._tail == _TAILS["drop"] and not samples:
+            return None, consumed
+        return samples[len(samples) * rank // ranks:len(samples) * (rank + 1) // ranks] if self._is_global else samples, consumed
 
     def __iter__(self) -> Iterator[List[int]]:
         # A DataLoader's iterator asks when it is made, before it starts its workers, and when it begins anew.
