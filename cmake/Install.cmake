@@ -23,11 +23,11 @@ if(NOT CXXRUN_PROGRAMS)
   return()
 endif()
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME launcher)
-install(TARGETS cxxrun_program)
+install(TARGETS cxxrun_program cxxrunctl_program)
 install(FILES $<TARGET_FILE_DIR:cxxrun_program>/cxxrun-rendezvous $<TARGET_FILE_DIR:cxxrun_program>/cxxrun-store
   TYPE BIN)  # links
-install(FILES docs/use/cxxrun.1 docs/use/cxxrun-rendezvous.1 docs/use/cxxrun-store.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-foreach(program cxxrun cxxrun-rendezvous cxxrun-store)
+install(FILES docs/use/cxxrun.1 docs/use/cxxrun-rendezvous.1 docs/use/cxxrun-store.1 docs/use/cxxrunctl.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+foreach(program cxxrun cxxrun-rendezvous cxxrun-store cxxrunctl)
   install(FILES scripts/completion/cxxrun.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
     RENAME ${program})
   install(FILES scripts/completion/cxxrun.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d

@@ -25,9 +25,9 @@ src/host/common src/host/node src/host/rails src/host src/worker src/checkpoint
 src/cuda src/gpu src/client src/gradient src/capi
 rendezvous/values rendezvous/trust rendezvous/protocol rendezvous/voting
 rendezvous/membership rendezvous/following rendezvous/net
-launcher/facts launcher/story launcher/causes launcher/logs launcher/options launcher/place launcher/plan launcher/warm
-launcher/workers
-launcher/life launcher/hangs launcher/job_end launcher/agent launcher/doctor launcher/programs
+launcher/facts launcher/story launcher/live launcher/causes launcher/logs launcher/options launcher/place launcher/plan
+launcher/warm launcher/workers
+launcher/life launcher/hangs launcher/job_end launcher/agent launcher/doctor launcher/view launcher/programs
 """.split()
 
 # Shells: they await something, make an event, call a pure step and perform its actions. NAME covers NAME.hpp, NAME.cpp
@@ -100,6 +100,9 @@ SHELLS = {
     "launcher/agent/hosting": "the coordinator and the stores inside the first node's agent",
     "launcher/agent/refusing": "tells the others of a step that this agent takes no part",
     "launcher/agent/joining": "the timer of an agent that is added, the discovery file",
+    "launcher/agent/live_job": "the deadlines of questions; the pace of pulses",
+    "launcher/agent/live_node": "the timer of pulses; programs that ask, over a socket",
+    "launcher/agent/live_workers": "/proc of the workers, their stacks, their files",
     "launcher/agent/port_watch": "the timer of an agent that finds nobody, the discovery file",
     "launcher/doctor/board": "what nodes tell each other: connections, and their thread",
     "launcher/doctor/doctor": "asks about this node, prints",
@@ -107,6 +110,8 @@ SHELLS = {
     "launcher/doctor/pings": "calls between nodes",
     "launcher/doctor/step": "what a node tells, asks and calls",
     "launcher/doctor/token": "the file that shows a shared directory",
+    "launcher/view/agents": "/proc of this user's agents, and their sockets",
+    "launcher/programs/ctl_main": "environment, terminal, exit code of cxxrunctl",
     "launcher/programs/main": "environment, exit code",
     "launcher/programs/programs": "the programs by name",
     "launcher/programs/rendezvous_main": "event loop, environment, exit code of cxxrun-rendezvous",
@@ -127,14 +132,15 @@ HEAVY = {
         "rendezvous/net/listener.cpp", "rendezvous/net/lookup.hpp", "rendezvous/net/lookup.cpp",
         "rendezvous/net/peers.hpp", "rendezvous/net/peers.cpp", "rendezvous/net/run.cpp", "rendezvous/net/server.cpp",
         "rendezvous/net/spare_port.hpp",
-        "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/agent/port_watch.cpp", "launcher/doctor/board.cpp", "launcher/agent/refusing.cpp", "launcher/hangs/hang_guard.cpp",
+        "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/agent/live_job.cpp", "launcher/agent/live_node.cpp", "launcher/agent/live_workers.cpp", "launcher/agent/port_watch.cpp", "launcher/doctor/board.cpp", "launcher/agent/refusing.cpp", "launcher/hangs/hang_guard.cpp",
         "launcher/hangs/python_stack.cpp", "launcher/logs/log_pump.cpp", "launcher/programs/rendezvous_main.cpp",
         "launcher/warm/zygote.cpp", "launcher/warm/zygote.hpp",
         "launcher/workers/supervisor.cpp", "launcher/workers/supervisor.hpp", "launcher/workers/supervisor_ending.cpp",
         "launcher/workers/local_listener.hpp", "launcher/workers/worker_process.hpp"},
     r"nlohmann/json\.hpp": {"rendezvous/protocol/message_fields.hpp", "launcher/facts/discovery.cpp",
                             "launcher/doctor/findings_json.cpp",
-                            "launcher/logs/report.cpp", "launcher/story/story_json.cpp"},
+                            "launcher/live/live_json.cpp", "launcher/logs/report.cpp", "launcher/story/story_json.cpp",
+                            "launcher/view/table.cpp"},
     r"spdlog/": {"src/os/log.cpp"},
     r"CLI/": {"launcher/options/option_table.cpp"},
     r"hwloc": {"launcher/place/machine.cpp"},

@@ -43,8 +43,8 @@ SupervisorHandlers::Prove make_witness(std::shared_ptr<rendezvous::KeyRing> keys
 }
 
 AgentLinks::AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys,
-                       std::function<void(agent::Event)> feed, Joined joined)
-    : io_(io), keys_(std::move(keys)), feed_(std::move(feed)), joined_(std::move(joined)) {}
+                       std::function<void(agent::Event)> feed, Joined joined, Live live)
+    : io_(io), keys_(std::move(keys)), feed_(std::move(feed)), joined_(std::move(joined)), live_(std::move(live)) {}
 
 rendezvous::LinkHandlers AgentLinks::handlers(agent::LinkId link) {
   rendezvous::LinkHandlers on;
@@ -57,6 +57,7 @@ rendezvous::LinkHandlers AgentLinks::handlers(agent::LinkId link) {
   };
   on.message = [this, link](rendezvous::ToAgent message) { feed_(agent::FromLink{link, std::move(message)}); };
   on.beat = [this, link](rendezvous::BeatAck ack) { feed_(agent::BeatAnswered{link, ack}); };
+  on.live = [this, link](rendezvous::LiveDown message) { live_(link, std::move(message)); };
   on.closed = [this, link](std::string how, rendezvous::Ended ended) {
     hang_up(link);
     feed_(agent::LinkDown{link, std::move(how), ended});
@@ -134,6 +135,11 @@ void AgentLinks::tell(agent::LinkId link, rendezvous::ToCoordinator message) {
   if (auto const it = links_.find(link); it != links_.end()) {
     it->second->send(message);
   }
+}
+
+bool AgentLinks::tell(agent::LinkId link, rendezvous::LiveUp const& message) {
+  auto const it = links_.find(link);
+  return it != links_.end() && it->second->send(message);
 }
 
 void AgentLinks::beat(agent::TellBeat const& action) {

@@ -31,11 +31,12 @@ class AgentLinks {
  public:
   using Failed = std::function<void(Error const&)>;
   using Joined = std::function<void(rendezvous::HelloReply const&)>;
+  using Live = std::function<void(agent::LinkId, rendezvous::LiveDown)>;
 
   /// `keys`: how both ends of a connection prove themselves; none: --auth none. `feed` takes events of every link; it
   /// may destroy links, and is never called from within a call here. `joined` runs before the LinkUp of a call to join.
   AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys,
-             std::function<void(agent::Event)> feed, Joined joined);
+             std::function<void(agent::Event)> feed, Joined joined, Live live);
   ~AgentLinks() = default;
   AgentLinks(AgentLinks const&) = delete;
   AgentLinks& operator=(AgentLinks const&) = delete;
@@ -48,6 +49,8 @@ class AgentLinks {
   void dial(agent::Dial const& action);
   void hang_up(agent::LinkId link);
   void tell(agent::LinkId link, rendezvous::ToCoordinator message);
+  /// False: there is no such connection.
+  bool tell(agent::LinkId link, rendezvous::LiveUp const& message);
   void beat(agent::TellBeat const& action);
   void hang_up_all();
   /// Leaves the death notice with the parent.
@@ -61,6 +64,7 @@ class AgentLinks {
   std::shared_ptr<rendezvous::KeyRing> keys_;
   std::function<void(agent::Event)> feed_;
   Joined joined_;
+  Live live_;
   rendezvous::CallPlan plan_;        ///< of the last call to join
   rendezvous::Successor joined_at_;  ///< where the coordinator was reached that was joined last; port 0: none was
   std::map<agent::LinkId, std::unique_ptr<rendezvous::CoordinatorLink>> links_;

@@ -144,10 +144,12 @@ void Chronicle::close() {
   queue_.reset();
 }
 
-void Chronicle::add(rendezvous::story::Event const& event) {
+std::string Chronicle::add(rendezvous::story::Event const& event) {
+  auto line = event_line(event, wall_ms());
   if (queue_) {
-    put(event_line(event, wall_ms()));
+    put(line);
   }
+  return line;
 }
 
 void Chronicle::conclude(rendezvous::Verdict const& verdict) {

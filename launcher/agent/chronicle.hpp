@@ -36,7 +36,8 @@ class Chronicle {
   Chronicle(Chronicle const&) = delete;
   Chronicle& operator=(Chronicle const&) = delete;
 
-  void add(rendezvous::story::Event const& event);
+  /// Returns the event's line, whether it is kept or not.
+  std::string add(rendezvous::story::Event const& event);
   /// The end: waits at most 2 s for what is pending, writes the other file, and says where they are.
   void conclude(rendezvous::Verdict const& verdict);
 

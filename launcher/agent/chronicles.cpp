@@ -32,15 +32,13 @@ Result<Chronicles> Chronicles::in(std::string const& log_dir, std::string host) 
   return Chronicles(failed ? log_dir : whole.lexically_normal().string(), std::move(host));
 }
 
-void Chronicles::add(std::string const& run_id, rendezvous::story::Event const& event) {
-  if (log_dir_.empty()) {
-    return;
-  }
+std::string Chronicles::add(std::string const& run_id, rendezvous::story::Event const& event) {
   auto& chronicle = of_runs_[run_id];
   if (!chronicle) {
-    chronicle = std::make_unique<Chronicle>(ChroniclePlace{directory_of(log_dir_, run_id, host_), run_id, host_});
+    auto const dir = log_dir_.empty() ? "" : directory_of(log_dir_, run_id, host_);
+    chronicle = std::make_unique<Chronicle>(ChroniclePlace{dir, run_id, host_});
   }
-  chronicle->add(event);
+  return chronicle->add(event);
 }
 
 void Chronicles::conclude(std::string const& run_id, rendezvous::Verdict const& verdict) {

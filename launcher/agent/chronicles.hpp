@@ -15,7 +15,8 @@ class Chronicles {
   /// Makes the directory; "" or "/dev/null": nothing is kept. `host`: for people. Errors: as of make_log_dir().
   [[nodiscard]] static Result<Chronicles> in(std::string const& log_dir, std::string host);
 
-  void add(std::string const& run_id, rendezvous::story::Event const& event);
+  /// As Chronicle::add.
+  std::string add(std::string const& run_id, rendezvous::story::Event const& event);
   void conclude(std::string const& run_id, rendezvous::Verdict const& verdict);
 
  private:

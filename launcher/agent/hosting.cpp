@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "launcher/agent/chronicle.hpp"
+#include "launcher/agent/live_job.hpp"
 #include "launcher/agent/policies.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/logs/log_pump.hpp"
@@ -14,6 +15,7 @@
 #include "launcher/story/account_text.hpp"
 #include "rendezvous/net/host_owners.hpp"
 #include "src/os/bounded_thread.hpp"
+#include "src/os/folder.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
 #include "src/store/store_server.hpp"
@@ -125,14 +127,10 @@ void Hosting::make_coordinator(std::string const& fence_dir) {
   conf.oom_kills_step = value_of(config_.environment, "SLURM_OOM_KILL_STEP") == "1";  // since Slurm 24.11
   rendezvous::CoordinatorHandlers on;
   on.concluded = [this](std::string const& /*run_id*/, rendezvous::Verdict const& verdict) { verdict_ = verdict; };
-  on.happened = [this](std::string const& run_id, rendezvous::story::Event const& event) {
-    if (!chronicle_) {
-      chronicle_ = std::make_unique<Chronicle>(
-          ChroniclePlace{config_.logs.temporary ? "" : config_.logs.path, run_id, config_.facts.host});
-    }
-    chronicle_->add(event);
-    if (auto const* const took_over = std::get_if<rendezvous::story::TookOver>(&event.what)) {
-      elected(*took_over);
+  on.happened = [this](std::string const& run_id, rendezvous::story::Event const& event) { happened(run_id, event); };
+  on.live = [this](std::string const& /*run_id*/, rendezvous::AgentId agent, std::string const& host, auto message) {
+    if (live_) {
+      live_->heard(agent, host, std::move(message));
     }
   };
   on.closed = [this] {
@@ -143,6 +141,25 @@ void Hosting::make_coordinator(std::string const& fence_dir) {
   stores_ = std::make_unique<store::StoreServer>([](auto const& line) { log(Level::warn, line); }, store::StoreLimits{},
                                                  keep_);
   coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), std::move(on));
+}
+
+void Hosting::happened(std::string const& run_id, rendezvous::story::Event const& event) {
+  if (!chronicle_) {
+    chronicle_ = std::make_unique<Chronicle>(
+        ChroniclePlace{config_.logs.temporary ? "" : config_.logs.path, run_id, config_.facts.host});
+    live_ = std::make_unique<LiveJob>(io_,
+                                      live::Facts{run_id, config_.facts.host, os::name_in(config_.options.program),
+                                                  config_.options.terms.max_restarts, config_.nonce},
+                                      [this](rendezvous::AgentId agent, rendezvous::LiveDown const& message) {
+                                        if (coordinator_) {
+                                          coordinator_->tell(agent, message);
+                                        }
+                                      });
+  }
+  live_->happened(event, chronicle_->add(event));
+  if (auto const* const took_over = std::get_if<rendezvous::story::TookOver>(&event.what)) {
+    elected(*took_over);
+  }
 }
 
 void Hosting::listen_for_followers() {

@@ -2,7 +2,8 @@
 // generation, the discovery file of a run that nodes may be added to, and at the end the verdict and the requeue.
 //
 // The agent of the first node hosts from the beginning. Every other one of a job with several nodes has a coordinator
-// on standby, which does nothing until the agent campaigns (docs/design/election.md).
+// on standby, which does nothing until the agent campaigns (docs/design/election.md). Whoever coordinates keeps the
+// live view of the job (live_job.hpp).
 //
 // Runs on the thread of the io_context given to it; `begin` may block while a name is resolved.
 #pragma once
@@ -28,6 +29,7 @@ class BoundedThread;
 namespace cxxrun::launcher {
 
 class Chronicle;
+class LiveJob;
 class LogPump;
 
 /// Whether the others are to meet at this agent: as it was told, or because the address is one of this host's. May
@@ -82,6 +84,7 @@ class Hosting {
 
  private:
   void make_coordinator(std::string const& fence_dir);
+  void happened(std::string const& run_id, rendezvous::story::Event const& event);
   Result<std::uint16_t> listen();
   void listen_for_followers();
   void begin_directories();
@@ -108,6 +111,7 @@ class Hosting {
   bool led_ = false;
   RequeueJob requeue_{config_.options, config_.environment};
   std::unique_ptr<Chronicle> chronicle_;  ///< from the first event on
+  std::unique_ptr<LiveJob> live_;         ///< the same
   std::optional<rendezvous::Verdict> verdict_;
 };
 

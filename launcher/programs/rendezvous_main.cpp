@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <functional>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -19,6 +21,7 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/agent/chronicles.hpp"
+#include "launcher/agent/live_job.hpp"
 #include "launcher/logs/report.hpp"
 #include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
@@ -77,8 +80,9 @@ class RendezvousHost {
   /// `transports`: nothing with --auth none.
   RendezvousHost(rendezvous::CoordinatorConfig config, pid_t owner,
                  std::optional<rendezvous::KeyTransports> const& transports, Chronicles chronicles,
-                 std::shared_ptr<os::PortKeeper> keeper)
+                 std::shared_ptr<os::PortKeeper> keeper, std::string host)
       : owner_(owner),
+        host_(std::move(host)),
         keeper_(std::move(keeper)),
         serves_any_(config.only_id.empty()),
         chronicles_(std::move(chronicles)),
@@ -128,8 +132,22 @@ class RendezvousHost {
         std::fputs(report.c_str(), stderr);
       }
       chronicles_.conclude(run_id, verdict);
+      lives_.erase(run_id);
     };
-    on.happened = [this](std::string const& run_id, auto const& event) { chronicles_.add(run_id, event); };
+    on.happened = [this](std::string const& run_id, auto const& event) {
+      auto& live = lives_[run_id];
+      if (!live) {
+        live =
+            std::make_unique<LiveJob>(io_, live::Facts{run_id, host_, "", std::nullopt, ""},
+                                      [this](auto agent, auto const& message) { coordinator_.tell(agent, message); });
+      }
+      live->happened(event, chronicles_.add(run_id, event));
+    };
+    on.live = [this](std::string const& run_id, auto agent, std::string const& host, auto message) {
+      if (auto const it = lives_.find(run_id); it != lives_.end()) {
+        it->second->heard(agent, host, std::move(message));
+      }
+    };
     on.closed = [this] { leave_if_idle(); };
     return on;
   }
@@ -198,6 +216,7 @@ class RendezvousHost {
   }
 
   pid_t owner_;  // this ends with it; at most 1: with nobody
+  std::string host_;
   std::shared_ptr<os::PortKeeper> keeper_;
   bool serves_any_;
   Chronicles chronicles_;
@@ -210,6 +229,7 @@ class RendezvousHost {
   stream_descriptor owner_watch_{io_};
   os::Timer next_look_{io_};
   std::shared_ptr<rendezvous::KeyRing> keys_;
+  std::map<std::string, std::unique_ptr<LiveJob>> lives_;  // by run, those under way
   store::StoreServer stores_{
       [](std::string const& line) { log(Level::warn, line); }, {}, [this](int listener) { keep(listener); }};
   rendezvous::Coordinator coordinator_;
@@ -305,8 +325,9 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
     return {};
   };
   auto const trusted = options.auth == Auth::none ? std::nullopt : std::optional(*transports);
-  auto const served = RendezvousHost(std::move(config), owner, trusted, *std::move(chronicles), *std::move(keeper))
-                          .run(ports_to_try(options, environment), listening);
+  auto const served =
+      RendezvousHost(std::move(config), owner, trusted, *std::move(chronicles), *std::move(keeper), host)
+          .run(ports_to_try(options, environment), listening);
   if (!self.path.empty()) {
     static_cast<void>(within_patience(discovery_dir(environment), [path = self.path, nonce] {
       remove_discovery(path, nonce);

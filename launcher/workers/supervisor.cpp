@@ -127,6 +127,7 @@ WorkerLinks::Handlers Supervisor::link_handlers() {  // the links go with us: no
       handlers_.shrinks();
     }
   };
+  on.asked = handlers_.asked;
   on.parked = [this](std::uint32_t local_rank, std::string const& why) {
     if (local_rank >= members_.size()) {
       return;  // it has ended, and so has its generation

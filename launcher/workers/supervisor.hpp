@@ -63,6 +63,8 @@ struct SupervisorHandlers {
   Prove prove{};
   /// How often our parent process has killed this node's workers, because their lease had run out; none: it does not.
   std::function<std::uint32_t()> parent_kills{};
+  /// As of WorkerLinks::Handlers.
+  std::function<void(os::UniqueFd connection, std::string question)> asked{};
 };
 
 /// Owned by a shared_ptr: what is posted to the io_context holds it weakly.

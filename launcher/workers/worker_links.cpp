@@ -135,7 +135,13 @@ struct WorkerLinks::Impl {
       listener->hear(connection);
     } else if (claim != nullptr && !from) {
       prove(connection, *claim);
-    } else if (claim != nullptr || input == Input::gone || (here != nullptr) == from.has_value()) {
+    } else if (auto* const question = std::get_if<worker::Question>(&packet);
+               question != nullptr && !from && handlers.asked) {
+      os::UniqueFd mine(connection->release());
+      listener->drop(connection);
+      handlers.asked(std::move(mine), std::move(question->text));
+    } else if (question != nullptr || claim != nullptr || input == Input::gone ||
+               (here != nullptr) == from.has_value()) {
       from ? disconnect(*from) : leave(connection);
     } else if (here != nullptr) {
       admit(connection, *here);

@@ -3,10 +3,10 @@
 // One unix socket for the agent's life, whose name the workers get as CXXRUN_AGENT. A worker registers there
 // and gets a page of shared memory (src/worker/control_page.hpp; what is said: src/worker/agent_packets.hpp). Only
 // what workers have started is let in (launcher/workers/admission.hpp), one for each worker, so that
-// nothing here grows without bounds; whatever else they send ends their connection. Others are refused, and the log
-// tells of a few. Who asks for proofs need not have registered, and one connection for each worker is kept. What a
-// worker writes into its page is never used as an offset or a size. Runs on the thread of the io_context; members never
-// call handlers.
+// nothing here grows without bounds; whatever else they send ends their connection. Who asks about the job is handed
+// on. Others are refused, and the log tells of a few. Who asks for proofs need not have registered, and one connection
+// for each worker is kept. What a worker writes into its page is never used as an offset or a size. Runs on the thread
+// of the io_context; members never call handlers.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "cxxrun/error.hpp"
+#include "src/os/fd.hpp"
 #include "src/worker/agent_packets.hpp"
 #include "src/worker/control_page.hpp"
 
@@ -39,6 +40,9 @@ class WorkerLinks {
     std::function<Result<wire::RailVerdict>(std::uint32_t local_rank, wire::RailClaim const& claim)> prove{};
     /// The worker of that rank; 0: none of this agent's lives. None: nobody is admitted by its environment.
     std::function<pid_t(std::uint32_t rank)> pid_of_rank{};
+    /// A process of this user that need not be a worker asks about the job. The connection is the callee's; none: who
+    /// asks is hung up on.
+    std::function<void(os::UniqueFd connection, std::string question)> asked{};
   };
 
   /// Listens at once, on a socket in `directory` (host::listen_for_segments); without a descriptor to spare name() is

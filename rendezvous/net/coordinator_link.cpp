@@ -261,7 +261,14 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   }
 
   void received(std::string const& payload) {
-    auto heard = decode<FromCoordinator>(payload);
+    auto decoded = decode<HeardFromCoordinator>(payload);
+    if (auto* const live = decoded ? std::get_if<LiveDown>(&*decoded) : nullptr) {
+      if (handlers.live) {
+        handlers.live(std::move(*live));
+      }
+      return;
+    }
+    auto heard = decoded ? Result<FromCoordinator>(std::get<FromCoordinator>(*std::move(decoded))) : decoded.error();
     if (auto const* const asked = heard ? std::get_if<AskHost>(&*heard) : nullptr) {
       channel->send(encode(AboutCallers(owners.answer(std::get<WhoseCalls>(*asked)))));
       return;
@@ -375,6 +382,14 @@ void CoordinatorLink::send(ToCoordinator const& message) {
     }
     impl_->channel->send(encode(message));
   }
+}
+
+bool CoordinatorLink::send(LiveUp const& message) {
+  bool const can = impl_->joined && !impl_->over;
+  if (can) {
+    impl_->channel->send(encode(message));
+  }
+  return can;
 }
 
 void CoordinatorLink::send_beat(Beat const& beat) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "rendezvous/net/call_plan.hpp"
+#include "rendezvous/protocol/live_messages.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/ended.hpp"
 
@@ -26,6 +27,7 @@ struct LinkHandlers {
   std::function<void(Error, bool refused)> failed;
   std::function<void(ToAgent)> message;
   std::function<void(BeatAck)> beat;
+  std::function<void(LiveDown)> live{};  ///< may be empty
   /// The connection ended; nothing follows.
   std::function<void(std::string how, Ended ended)> closed;
 };
@@ -44,6 +46,8 @@ class CoordinatorLink {
   void try_also(std::uint16_t port);
   /// Sends, or drops when there is no connection.
   void send(ToCoordinator const& message);
+  /// The same; false: it was dropped.
+  bool send(LiveUp const& message);
   /// On a connection of its own, which the first beat opens (beat_line.hpp). Dropped before `joined`.
   void send_beat(Beat const& beat);
   /// The other end, once the connection stands.

@@ -46,7 +46,12 @@ void Run::feed(Event event) {
 }
 
 void Run::hear(AgentId agent, std::string const& host, MemberEnds const& ends, std::string const& payload) {
-  auto heard = decode<FromAgent>(payload);
+  auto decoded = decode<HeardFromAgent>(payload);
+  if (auto* const live = decoded ? std::get_if<LiveUp>(&*decoded) : nullptr) {
+    handlers_.live(agent, host, std::move(*live));
+    return;
+  }
+  auto heard = decoded ? Result<FromAgent>(std::get<FromAgent>(*std::move(decoded))) : decoded.error();
   if (!heard) {
     say({Level::error, "message from " + host + " not understood: " + heard.error().message(), "message"});
     handlers_.hang_up(agent);

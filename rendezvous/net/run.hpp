@@ -14,6 +14,7 @@
 #include "rendezvous/net/address_book.hpp"
 #include "rendezvous/net/port_plan.hpp"
 #include "rendezvous/net/run_table.hpp"
+#include "rendezvous/protocol/live_messages.hpp"
 #include "src/core/complaints.hpp"
 #include "src/os/machine.hpp"
 #include "src/os/timer.hpp"
@@ -38,6 +39,7 @@ struct RunHandlers {
   std::function<void(AgentId, ToAgent const&)> tell;
   std::function<void(AgentId, BeatAck const&)> tell_beat;
   std::function<void(AgentId, WhoseCalls const&)> ask_host;
+  std::function<void(AgentId, std::string const& host, LiveUp)> live;
   std::function<void(AgentId)> hang_up;  ///< once what was told has been written
   std::function<void(std::uint64_t number, std::uint32_t restarts, bool leads)> progressed;
   /// For a decision of the members with this digest; Fenced is to follow.

@@ -77,6 +77,11 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     on.tell = [this](AgentId agent, ToAgent const& message) { peers->send(agent, encode(message)); };
     on.tell_beat = [this](AgentId agent, BeatAck const& ack) { peers->send_beat(agent, encode(ack)); };
     on.ask_host = [this](AgentId agent, WhoseCalls const& calls) { peers->send(agent, encode(AskHost(calls))); };
+    on.live = [this, id](AgentId agent, std::string const& host, LiveUp message) {
+      if (handlers.live) {
+        handlers.live(id, agent, host, std::move(message));
+      }
+    };
     on.hang_up = [this](AgentId agent) { peers->forget(agent); };
     on.progressed = [this, key](std::uint64_t number, std::uint32_t restarts, bool leads) {
       note_progress(table, key, number, restarts, leads);
@@ -374,6 +379,10 @@ void Coordinator::start_campaign(Campaign campaign) {
 
 void Coordinator::tell(std::variant<Withdraw, Learned> news) {
   std::visit([&](auto& event) { impl_->feed(impl_->own, std::move(event)); }, news);
+}
+
+void Coordinator::tell(AgentId agent, LiveDown const& message) {
+  impl_->peers->send(agent, encode(message));
 }
 
 void Coordinator::rename(std::string nonce) {

@@ -18,7 +18,9 @@
 #include "rendezvous/membership/campaign.hpp"
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/net/port_plan.hpp"
+#include "rendezvous/protocol/live_messages.hpp"
 #include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/agent_id.hpp"
 #include "rendezvous/values/story.hpp"
 #include "rendezvous/values/verdict.hpp"
 #include "src/os/fd.hpp"
@@ -51,6 +53,8 @@ struct CoordinatorHandlers {
   /// The run of this agent decides nothing any more, or its campaign came to nothing; it is on standby again. May be
   /// empty.
   std::function<void(SteppedDown const&)> stepped_down;
+  /// An agent's pulses, questions and answers; may be empty.
+  std::function<void(std::string const& run_id, AgentId, std::string const& host, LiveUp)> live;
 };
 
 class Coordinator {
@@ -77,6 +81,8 @@ class Coordinator {
   void start_campaign(Campaign campaign);
   /// What its own agent has to say to it.
   void tell(std::variant<Withdraw, Learned> news);
+  /// To an agent that `live` has told of; dropped when it is gone.
+  void tell(AgentId agent, LiveDown const& message);
   /// This agent has become somebody else: agents recognise its coordinator by its incarnation.
   void rename(std::string nonce);
   /// Whether the run of this agent decides: it was opened here, or elected, and has not stepped down.

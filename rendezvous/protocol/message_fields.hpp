@@ -18,6 +18,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/protocol/live_messages.hpp"
 #include "rendezvous/protocol/message_parts.hpp"
 
 namespace cxxrun::rendezvous {
@@ -41,7 +42,8 @@ inline constexpr std::tuple kTypes(Type<Join>{"join"}, Type<Ack>{"ack"}, Type<Wo
                                    Type<Refused>{"refused"}, Type<VoteRequest>{"vote?"}, Type<Propose>{"propose"},
                                    Type<Decided>{"decided"}, Type<Dropped>{"dropped"}, Type<Kill>{"kill"},
                                    Type<HostAddresses>{"addresses"}, Type<WhoseCalls>{"whose_calls"},
-                                   Type<Owners>{"owners"});
+                                   Type<Owners>{"owners"}, Type<NodePulse>{"pulse"}, Type<Ask>{"ask"},
+                                   Type<Told>{"told"}, Type<Pace>{"pace"});
 
 // ---- the handshake ------------------------------------------------------------------------------
 
@@ -220,6 +222,28 @@ void fields(auto& field, Of<WhoseCalls> auto& whose) {
 void fields(auto& field, Of<Owners> auto& owners) {
   field("generation", owners.number);
   field.list("owners", owners.owners, kMaxCalls);
+}
+
+void fields(auto& field, Of<NodePulse> auto& pulse) {
+  field("generation", pulse.number);
+  field("rank_base", pulse.rank_base);
+  field("width", pulse.width);
+  field.list("figures", pulse.figures, kMaxFigures);
+  field.require(pulse.width > 0, "width");
+}
+void fields(auto& field, Of<Ask> auto& ask) {
+  field("id", ask.id);
+  field("text", ask.text);
+  field.require(ask.text.size() <= kMaxAsk, "text");
+}
+void fields(auto& field, Of<Told> auto& told) {
+  field("id", told.id);
+  field("text", told.text);
+  field("more", told.more);
+  field.require(told.text.size() <= kMaxTold, "text");
+}
+void fields(auto& field, Of<Pace> auto& pace) {
+  field("every_ms", pace.every);
 }
 
 // ---- heartbeats ---------------------------------------------------------------------------------

@@ -139,14 +139,24 @@ void fields(Reader& field, std::variant<Messages...>& out) {
   field.require((read_if(std::get<Type<Messages>>(kTypes)) || ...), "type");
 }
 
-/// One of two kinds of messages, by its type.
-template <class... First, class... Second>
-void fields(Reader& field, std::variant<std::variant<First...>, std::variant<Second...>>& out) {
+template <class... Messages>
+bool is_one_of(std::string const& type, std::variant<Messages...> const& /*kind*/) {
+  return ((type == std::get<Type<Messages>>(kTypes).name) || ...);
+}
+
+/// One of several kinds of messages, by its type; of the first kind what is none.
+template <class... First, class... Kinds>
+void fields(Reader& field, std::variant<std::variant<First...>, Kinds...>& out) {
   std::string type;
   field("type", type);
-  if (((type == std::get<Type<Second>>(kTypes).name) || ...)) {
-    fields(field, out.template emplace<1>());
-  } else {
+  auto const read_if = [&]<class Kind>(Kind const& each) {
+    if (!is_one_of(type, each)) {
+      return false;
+    }
+    fields(field, out.template emplace<Kind>());
+    return true;
+  };
+  if (!(read_if(Kinds{}) || ...)) {
     fields(field, out.template emplace<0>());
   }
 }
@@ -178,8 +188,12 @@ template Result<ToCoordinator> decode(std::string_view);
 template Result<ToAgent> decode(std::string_view);
 template Result<AboutCallers> decode(std::string_view);
 template Result<AskHost> decode(std::string_view);
+template Result<LiveUp> decode(std::string_view);
+template Result<LiveDown> decode(std::string_view);
 template Result<FromAgent> decode(std::string_view);
 template Result<FromCoordinator> decode(std::string_view);
+template Result<HeardFromAgent> decode(std::string_view);
+template Result<HeardFromCoordinator> decode(std::string_view);
 template Result<Beat> decode(std::string_view);
 template Result<BeatAck> decode(std::string_view);
 

@@ -158,6 +158,8 @@ template std::string encode(ToCoordinator const&);
 template std::string encode(ToAgent const&);
 template std::string encode(AboutCallers const&);
 template std::string encode(AskHost const&);
+template std::string encode(LiveUp const&);
+template std::string encode(LiveDown const&);
 template std::string encode(Beat const&);
 template std::string encode(BeatAck const&);
 

@@ -1,4 +1,4 @@
-# Made by scripts/generate from the tables of options. Completion for bash of cxxrun, cxxrun-rendezvous, cxxrun-store.
+# Made by scripts/generate from the tables of options. Completion for bash of cxxrun, cxxrun-rendezvous, cxxrun-store, cxxrunctl.
 # After cxxrun's program, files and the program's own arguments.
 _cxxrun() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} program=${COMP_WORDS[0]##*/} word i flags valued
@@ -9,6 +9,9 @@ _cxxrun() {
     cxxrun-store)
       flags="--loopback --version -h --help"
       valued="--port --store-access" ;;
+    cxxrunctl)
+      flags="--json --check -v --verbose -f --follow --version -h --help"
+      valued="-n --lines" ;;
     *)
       flags="--standalone --requeue -m --module --no-python --run-path --virtual-local-rank --warm --dry-run --doctor --init
       --json --version -h --help"
@@ -62,10 +65,10 @@ _cxxrun() {
       case $valued in *" ${prev//_/-} "*) return ;; esac
       if [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$flags $valued" -- "$cur"))
-      elif [[ $program != cxxrun-* ]]; then
+      elif [[ $program == cxxrun ]]; then
         compopt -o default
         COMPREPLY=($(compgen -A command -A file -- "$cur"))
       fi ;;
   esac
 }
-complete -F _cxxrun cxxrun cxxrun-rendezvous cxxrun-store
+complete -F _cxxrun cxxrun cxxrun-rendezvous cxxrun-store cxxrunctl

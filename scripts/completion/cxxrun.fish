@@ -1,4 +1,4 @@
-# Made by scripts/generate from the tables of options. Completion for fish of cxxrun, cxxrun-rendezvous, cxxrun-store.
+# Made by scripts/generate from the tables of options. Completion for fish of cxxrun, cxxrun-rendezvous, cxxrun-store, cxxrunctl.
 # Prints cxxrun's program and its arguments; fails before there is one.
 function __cxxrun_program
     set -l valued --nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank \
@@ -112,3 +112,11 @@ complete -c cxxrun-store -l loopback -d 'listen on 127.0.0.1 and ::1 only, inste
 complete -c cxxrun-store -l store-access -x -a 'user any' -d 'user: only what the same user connects on this host [any]'
 complete -c cxxrun-store -l version -d 'show the version, and end'
 complete -c cxxrun-store -s h -l help -d 'show this text, and end'
+complete -c cxxrunctl -f
+complete -c cxxrunctl -l json -d 'for programs: one line for each job'
+complete -c cxxrunctl -l check -d 'print nothing, and exit with 1 unless the job gets on'
+complete -c cxxrunctl -s v -l verbose -d 'all nodes and frames, however many lines that takes'
+complete -c cxxrunctl -s f -l follow -d 'of events: go on with what happens next'
+complete -c cxxrunctl -s n -l lines -x -d 'of logs: at most so many lines of each file [20]'
+complete -c cxxrunctl -l version -d 'show the version, and end'
+complete -c cxxrunctl -s h -l help -d 'show this text, and end'

@@ -21,6 +21,7 @@ make_file() {  # DIR
   configure lib --fresh  # what it found before may have another name now
   cmake --build build/portable >>build/portable.log || { tail -30 build/portable.log; fail "the build failed"; }
   strip -o "$1/cxxrun" build/portable/bin/cxxrun
+  strip -o "$1/cxxrunctl" build/portable/bin/cxxrunctl
   ln -sf cxxrun "$1/cxxrun-rendezvous"
   ln -sf cxxrun "$1/cxxrun-store"
 }

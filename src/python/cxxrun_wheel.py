@@ -46,6 +46,7 @@ def build_sdist(sdist_directory, config_settings=None):
 def build_platform_wheel(prefix, platform, wheel_directory):
     scripts = f"cxxrun-{_VERSION}.data/scripts"
     more = {f"{scripts}/cxxrun": (prefix / "bin/cxxrun").read_bytes(),
+            f"{scripts}/cxxrunctl": (prefix / "bin/cxxrunctl").read_bytes(),
             f"{scripts}/cxxrun-rendezvous": _OTHER_NAME.encode(), f"{scripts}/cxxrun-store": _OTHER_NAME.encode(),
             "cxxrun/libcxxrun_c.so.0": (prefix / "lib/libcxxrun_c.so.0").read_bytes()}
     plugin = prefix / "lib/cxxrun/libcxxrun_cuda.so"

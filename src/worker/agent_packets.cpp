@@ -13,7 +13,17 @@ constexpr std::size_t kWhy = 500;
 constexpr std::uint8_t kSurvives = 1;
 constexpr std::uint8_t kShrinks = 2;
 
-enum class Is : std::uint8_t { registers = 1, parked = 2, claim = 3, welcome = 65, no = 66, resume = 67, verdict = 68 };
+enum class Is : std::uint8_t {
+  registers = 1,
+  parked = 2,
+  claim = 3,
+  question = 4,
+  welcome = 65,
+  no = 66,
+  resume = 67,
+  verdict = 68,
+  answer = 69
+};
 
 std::string begin(Is what) {
   std::string bytes(kMagic);
@@ -74,6 +84,11 @@ std::string encode(FromWorker const& packet) {
     put_text(bytes, claim->theirs);
     return bytes;
   }
+  if (auto const* const question = std::get_if<Question>(&packet)) {
+    std::string bytes = begin(Is::question);
+    put_text(bytes, std::string_view(question->text).substr(0, kMostAsked));
+    return bytes;
+  }
   auto const& parked = std::get<Parked>(packet);
   std::string bytes = begin(Is::parked);
   put(bytes, parked.generation);
@@ -102,6 +117,12 @@ std::string encode(FromAgent const& packet) {
     std::string bytes = begin(Is::verdict);
     put(bytes, static_cast<std::uint8_t>(verdict->what));
     put_text(bytes, verdict->own);
+    return bytes;
+  }
+  if (auto const* const answer = std::get_if<Answer>(&packet)) {
+    std::string bytes = begin(Is::answer);
+    put(bytes, static_cast<std::uint8_t>(answer->more ? 1 : 0));
+    put_text(bytes, std::string_view(answer->text).substr(0, kMostAnswered));
     return bytes;
   }
   return begin(Is::welcome);
@@ -133,6 +154,11 @@ std::optional<FromWorker> decode_from_worker(std::string_view bytes) {
     claim.theirs = fields.text(wire::kRailProof);
     return whole<FromWorker>(fields, std::move(claim));
   }
+  if (what == Is::question) {
+    Question question;
+    question.text = fields.text(kMostAsked);
+    return whole<FromWorker>(fields, std::move(question));
+  }
   return std::nullopt;
 }
 
@@ -163,6 +189,12 @@ std::optional<FromAgent> decode_from_agent(std::string_view bytes) {
       verdict.what = static_cast<What>(fields.up_to(static_cast<std::uint8_t>(What::relayed)));
       verdict.own = fields.text(wire::kRailProof);
       return whole<FromAgent>(fields, std::move(verdict));
+    }
+    case Is::answer: {
+      Answer answer;
+      answer.more = fields.up_to(1) == 1;
+      answer.text = fields.text(kMostAnswered);
+      return whole<FromAgent>(fields, std::move(answer));
     }
     default: return std::nullopt;
   }

@@ -16,6 +16,11 @@
 //   RailClaim ──────────────────────────▶
 //            ◀───────────────────────────  RailVerdict                     (or No: the reason, and the end)
 //
+// Any process of the user may ask about the job (cxxrunctl), once on a connection:
+//
+//   Question ───────────────────────────▶
+//            ◀───────────────────────────  Answer{more} …                  (the last one: the end)
+//
 // Parked may come before the agent knows that the generation is over: the worker saw its peer die first.
 // Every packet begins with the magic; one that does not is the end of the connection. Nothing is larger than
 // kMostBytes; longer environments are cut by whoever sends, from the end, and never inside a variable.
@@ -49,7 +54,13 @@ struct Parked {
   std::string why;  ///< the PeerFailure's sentence, for the log; at most 500 bytes
   bool operator==(Parked const&) const = default;
 };
-using FromWorker = std::variant<Register, Parked, wire::RailClaim>;
+/// To the agent, from who is no worker: launcher/live/question.hpp. At most kMostAsked bytes.
+struct Question {
+  std::string text;
+  bool operator==(Question const&) const = default;
+};
+constexpr std::size_t kMostAsked = 512;
+using FromWorker = std::variant<Register, Parked, wire::RailClaim, Question>;
 
 /// Agent to worker, with the descriptor.
 struct Welcome {
@@ -66,7 +77,14 @@ struct Resume {
   std::vector<std::string> environment;
   bool operator==(Resume const&) const = default;
 };
-using FromAgent = std::variant<Welcome, No, Resume, wire::RailVerdict>;
+/// A part of the answer to a Question. At most kMostAnswered bytes.
+struct Answer {
+  bool more = false;  ///< another part follows
+  std::string text;
+  bool operator==(Answer const&) const = default;
+};
+constexpr std::size_t kMostAnswered = std::size_t{60} << 10;
+using FromAgent = std::variant<Welcome, No, Resume, wire::RailVerdict, Answer>;
 
 [[nodiscard]] std::string encode(FromWorker const& packet);
 [[nodiscard]] std::string encode(FromAgent const& packet);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rendezvous/protocol/live_messages.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "src/core/hostlist.hpp"
 #include "src/wire/frame.hpp"
@@ -42,6 +43,8 @@ void check_message(std::string_view text) {
   check<ToAgent>(text, decode<ToAgent>);
   check<AboutCallers>(text, decode<AboutCallers>);
   check<AskHost>(text, decode<AskHost>);
+  check<LiveUp>(text, decode<LiveUp>);
+  check<LiveDown>(text, decode<LiveDown>);
   check<Hello>(text, decode<Hello>);
   check<HelloReply>(text, decode<HelloReply>);
   check<Beat>(text, decode<Beat>);
@@ -83,6 +86,11 @@ std::vector<std::string> fuzz_seeds() {
     seeds.push_back(encode(message));
     seeds.push_back(wire::frame(encode(message)));
   }
+  for (auto const& message :
+       std::vector<LiveUp>{NodePulse{3, 8, 2, {1, 2, 3, -1}}, Ask{1, "status"}, Told{1, "{}", true}}) {
+    seeds.push_back(encode(message));
+  }
+  seeds.push_back(encode(LiveDown(Pace{Millis{1000}})));
   for (auto const& message : std::vector<ToAgent>{
            Prepare{}, Start{1}, Stop{1, StopKind::user, "why"}, Finished{3, "line"}, Refused{1, "x"}, prepare,
            VoteRequest{3, {2, 1}}, Propose{{2, 1}, decree}, Decided{decree, prepare.generation.successors},

@@ -346,3 +346,36 @@ TEST_CASE("worker_links: a worker may say that others need not wait for it") {
   CHECK(bench.survivors == std::vector<std::uint32_t>{1});
   CHECK(bench.shrinking == 1);
 }
+
+TEST_CASE("worker_links: whoever asks about the job is handed on, with its connection, and is no worker") {
+  std::vector<std::pair<os::UniqueFd, std::string>> asked;
+  boost::asio::io_context io;
+  WorkerLinks::Handlers on;
+  on.who = [](pid_t) { return std::optional<std::uint32_t>(); };
+  on.asked = [&asked](os::UniqueFd fd, std::string const& text) { asked.emplace_back(std::move(fd), text); };
+  WorkerLinks links(io, std::move(on));
+  auto const fd = host::connect_for_segment(links.name(), 10'000);
+  REQUIRE(fd);
+  auto const say = [&](std::string const& bytes) {
+    REQUIRE(send(fd->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+    io.restart();
+    while (io.poll() > 0) {
+    }
+  };
+  say(encode(worker::FromWorker(worker::Question{"status"})));
+  REQUIRE(asked.size() == 1);
+  CHECK(asked[0].second == "status");
+  say(encode(worker::FromWorker(worker::Question{"status"})));
+  CHECK(asked.size() == 1);  // it is not read here any more
+  asked.clear();             // hangs up
+  char byte = 0;
+  CHECK(recv(fd->get(), &byte, 1, 0) <= 0);
+}
+
+TEST_CASE("worker_links: a question of an agent that answers none, and one of a worker, end the connection") {
+  Bench bench;
+  auto const fd = bench.connect();
+  bench.say(fd.get(), encode(worker::FromWorker(worker::Question{"status"})));
+  char byte = 0;
+  CHECK(recv(fd.get(), &byte, 1, MSG_DONTWAIT) == 0);
+}

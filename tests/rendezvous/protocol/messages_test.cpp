@@ -1,9 +1,11 @@
 #include "rendezvous/protocol/messages.hpp"
 
+#include <limits>
 #include <set>
 #include <sstream>
 #include <variant>
 
+#include "rendezvous/protocol/live_messages.hpp"
 #include "src/core/text.hpp"
 #include "src/wire/frame.hpp"
 #include "tests/support/catch.hpp"
@@ -199,6 +201,38 @@ TEST_CASE("messages: what passes beside membership survives its text, and is tol
   CHECK_FALSE(decode<FromCoordinator>(
       R"({"calls":[{"from":"node1:7","id":1,"to":"10.0.0.1:7"}],"generation":1,"type":"whose_calls"})"));
   CHECK_FALSE(decode<FromAgent>(encode(asked)));
+}
+
+TEST_CASE("messages: what the live view says survives its text, and is told from the rest", "[unit]") {
+  for (LiveUp const& message : {LiveUp(NodePulse{3, 8, 2, {1, -1, 3, std::numeric_limits<std::int64_t>::max()}}),
+                                LiveUp(NodePulse{}), LiveUp(Ask{7, "status"}), LiveUp(Told{7, "{\"a\":1}\n", true})}) {
+    CHECK(decode<LiveUp>(encode(message)).value() == message);
+    CHECK(decode<HeardFromAgent>(encode(message)).value() == HeardFromAgent(message));
+    CHECK_FALSE(decode<FromAgent>(encode(message)));
+  }
+  for (LiveDown const& message :
+       {LiveDown(Pace{Millis{1000}}), LiveDown(Ask{1, "stacks all"}), LiveDown(Told{2, "", false})}) {
+    CHECK(decode<LiveDown>(encode(message)).value() == message);
+    CHECK(decode<HeardFromCoordinator>(encode(message)).value() == HeardFromCoordinator(message));
+    CHECK_FALSE(decode<FromCoordinator>(encode(message)));
+  }
+  for (auto const& message : all_to_coordinator()) {
+    CHECK(decode<HeardFromAgent>(encode(message)).value() == HeardFromAgent(FromAgent(message)));
+  }
+  for (auto const& message : all_to_agent()) {
+    CHECK(decode<HeardFromCoordinator>(encode(message)).value() == HeardFromCoordinator(FromCoordinator(message)));
+  }
+  CHECK(encode(LiveUp(NodePulse{3, 8, 2, {1, 2}})) ==
+        R"({"figures":[1,2],"generation":3,"rank_base":8,"type":"pulse","width":2})");
+}
+
+TEST_CASE("messages: of the live view nothing is longer than a frame, or no number", "[unit]") {
+  CHECK_FALSE(decode<LiveUp>(R"({"figures":[1.5],"generation":3,"rank_base":8,"type":"pulse","width":2})"));
+  CHECK_FALSE(decode<LiveUp>(R"({"figures":[1],"generation":3,"rank_base":8,"type":"pulse","width":0})"));
+  CHECK_FALSE(decode<LiveDown>(R"({"every_ms":-1,"type":"pace"})"));
+  CHECK_FALSE(decode<LiveUp>(encode(LiveUp(Ask{1, std::string(kMaxAsk + 1, 'x')}))));
+  CHECK_FALSE(decode<LiveUp>(encode(LiveUp(Told{1, std::string(kMaxTold + 1, 'x'), false}))));
+  CHECK(encode(LiveUp(Told{1, std::string(kMaxTold, '\x1b'), false})).size() < wire::kMaxFrame);
 }
 
 TEST_CASE("messages: no message is missing above", "[unit]") {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "src/os/process_info.hpp"
+#include "src/os/process_usage.hpp"
 #include "src/os/spawn.hpp"
 #include "tests/support/catch.hpp"
 
@@ -44,6 +45,20 @@ TEST_CASE("process_info: the name in /proc/PID/stat may look like the rest of it
   CHECK_FALSE(parse_stat("7 (sh)").has_value());
   CHECK_FALSE(parse_stat("7 )sh( S 1").has_value());
   CHECK_FALSE(parse_stat("7 (sh) S x").has_value());
+}
+
+TEST_CASE("process_usage: processor time and memory are read behind a name that looks like the rest of it", "[unit]") {
+  using cxxrun::os::parse_usage;
+  using cxxrun::os::ProcessUsage;
+  CHECK(parse_usage("7 (a) R 9 (b) D 12 7 7 0 -1 4194564 12 0 0 0 500 60 0 0 20 0 1 0 8615300 2777088 321 1844") ==
+        ProcessUsage{'D', 560, 321});
+  CHECK_FALSE(parse_usage("7 (sh) S 1 7 7 0 -1 4194564 12 0 0 0 500 60 0 0 20 0 1 0 8615300 2777088").has_value());
+  CHECK_FALSE(parse_usage("").has_value());
+  CHECK_FALSE(parse_usage("7 (sh)").has_value());
+  auto const own = cxxrun::os::read_usage(getpid());
+  REQUIRE(own);
+  CHECK(own->state == 'R');
+  CHECK(own->pages > 0);
 }
 
 TEST_CASE("system: a GPU is partitioned where the driver shows an instance of it", "[unit]") {

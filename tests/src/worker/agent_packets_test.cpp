@@ -15,14 +15,18 @@ std::vector<FromWorker> const kWorkers{Register{3, 7, true},
                                        Parked{~0ULL, "rank 2 is gone\n"},
                                        Parked{1, ""},
                                        RailClaim{},
-                                       RailClaim{RailSide::called, {.from = 3}, {.from = 7}, "sixteen bytes it"}};
+                                       RailClaim{RailSide::called, {.from = 3}, {.from = 7}, "sixteen bytes it"},
+                                       Question{"status"},
+                                       Question{}};
 std::vector<FromAgent> const kAgents{Welcome{},
                                      No{"no worker of this agent"},
                                      Resume{4, {"RANK=1", "EMPTY=", "A=b=c"}},
                                      Resume{},
                                      RailVerdict{},
                                      RailVerdict{RailVerdict::What::relayed, ""},
-                                     RailVerdict{RailVerdict::What::right, "sixteen bytes it"}};
+                                     RailVerdict{RailVerdict::What::right, "sixteen bytes it"},
+                                     Answer{true, "{}\n"},
+                                     Answer{}};
 
 bool understood(std::string_view bytes) {
   return decode_from_worker(bytes) || decode_from_agent(bytes);

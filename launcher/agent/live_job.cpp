@@ -1,0 +1,167 @@
+#include "launcher/agent/live_job.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include <boost/asio/io_context.hpp>
+
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher {
+
+using rendezvous::AgentId;
+
+constexpr Millis kWatchedFor{10'000};   // since the last look
+constexpr Millis kAgentPatience{8000};  // with agents that are asked
+constexpr std::size_t kMostInquiries = 16;
+constexpr Millis kPaceAgain{10'000};
+constexpr Millis kSameStatus{200};
+constexpr std::size_t kSlack = 64;  // of nodes that come and go
+
+LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell)
+    : io_(io), facts_(std::move(facts)), tell_(std::move(tell)), watched_(io), pace_(live::pace_of(live_, false)) {}
+
+LiveJob::~LiveJob() = default;
+
+void LiveJob::happened(rendezvous::story::Event const& event, std::string line) {
+  fold(live_, event, std::move(line), Clock::now());
+}
+
+void LiveJob::heard(AgentId agent, std::string const& host, rendezvous::LiveUp message) {
+  std::visit([&](auto& what) { hear(agent, host, std::move(what)); }, message);
+}
+
+void LiveJob::hear(AgentId agent, std::string const& host, rendezvous::NodePulse pulse) {
+  auto const now = Clock::now();
+  fold(live_, agent, host, std::move(pulse), now);
+  if (paces_.size() > live_.members.size() + kSlack) {
+    std::erase_if(paces_, [&](auto const& told) { return live_.members.count(told.first) == 0; });
+  }
+  if (pace_ != live::pace_of(live_, is_watched_)) {
+    set_pace();
+  }
+  tell_pace(agent, paces_[agent], now);
+}
+
+/// While somebody looks again and again.
+void LiveJob::watch() {
+  is_watched_ = true;
+  watched_.after(kWatchedFor, [this] {
+    is_watched_ = false;
+    set_pace();
+  });
+  set_pace();
+}
+
+void LiveJob::set_pace() {
+  pace_ = live::pace_of(live_, is_watched_);
+  for (auto& [agent, told] : paces_) {
+    tell_pace(agent, told, Clock::now());
+  }
+}
+
+/// Another pace than the usual one is told again and again: agents keep it for a while only, since whoever told them
+/// may be gone.
+void LiveJob::tell_pace(AgentId agent, TellPace& told, TimePoint now) {
+  bool const fades = pace_ != rendezvous::Pace{}.every && now - told.at > kPaceAgain;
+  if (told.pace != pace_ || fades) {
+    told = {pace_, now};
+    tell_(agent, rendezvous::Pace{pace_});
+  }
+}
+
+/// Who asks in a loop costs no more than who asks five times a second.
+std::string const& LiveJob::status() {
+  auto const now = Clock::now();
+  if (!status_at_ || now - *status_at_ > kSameStatus) {
+    status_ = live_json(live_, facts_, now);
+    status_at_ = now;
+  }
+  return status_;
+}
+
+void LiveJob::hear(AgentId agent, std::string const& /*host*/, rendezvous::Ask const& ask) {
+  auto const question = live::parse_question(ask.text);
+  if (!question || question->what == live::Question::What::who) {
+    return answer(agent, ask.id,
+                  live::error_json("the coordinator, on " + facts_.host + ", does not know the question \"" +
+                                   printable(ask.text) + "\": another version of cxxrun runs there"));
+  }
+  switch (question->what) {
+    case live::Question::What::status: watch(); return answer(agent, ask.id, live_json(live_, facts_, Clock::now()));
+    case live::Question::What::events: return answer(agent, ask.id, lines_json(live_, facts_, question->number));
+    default: return inquire(agent, ask, *question);
+  }
+}
+
+void LiveJob::answer(AgentId agent, std::uint64_t id, std::string const& text) {
+  auto parts = live::parts_of(text, rendezvous::kMaxTold);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    tell_(agent, rendezvous::Told{id, std::move(parts[i]), i + 1 < parts.size()});
+  }
+}
+
+void LiveJob::inquire(AgentId asker, rendezvous::Ask const& ask, live::Question const& question) {
+  if (inquiries_.size() >= kMostInquiries) {
+    return answer(asker, ask.id, live::error_json("others are asking: once more in some seconds"));
+  }
+  auto inquiry = std::make_unique<Inquiry>(io_);
+  inquiry->asker = asker;
+  inquiry->asked_as = ask.id;
+  for (auto const rank : question.ranks) {
+    auto const agent = agent_of(live_, rank);
+    if (!agent) {
+      auto const name = "rank " + std::to_string(rank);
+      return answer(
+          asker, ask.id,
+          live::error_json(rank < live_.ranks ? "no node has told of " + name + " yet: once more in some seconds"
+                                              : "there is no " + name + " now, but " + counted(live_.ranks, "rank")));
+    }
+    inquiry->waits_for.insert(*agent);
+  }
+  for (auto const& [agent, member] : live_.members) {
+    if (question.ranks.empty() && !member.speeds.empty()) {
+      inquiry->waits_for.insert(agent);
+    }
+  }
+  if (inquiry->waits_for.empty()) {
+    return answer(asker, ask.id, live::error_json("no worker runs now"));
+  }
+  auto const id = ++last_id_;
+  inquiry->deadline.after(kAgentPatience, [this, id] { give_up(id); });
+  for (auto const agent : inquiry->waits_for) {
+    tell_(agent, rendezvous::Ask{id, ask.text});
+  }
+  inquiries_.emplace(id, std::move(inquiry));
+}
+
+void LiveJob::hear(AgentId agent, std::string const& /*host*/, rendezvous::Told told) {
+  auto const it = inquiries_.find(told.id);
+  if (it == inquiries_.end() || it->second->waits_for.count(agent) == 0) {
+    return;  // too late
+  }
+  auto& inquiry = *it->second;
+  if (!told.more) {
+    inquiry.waits_for.erase(agent);
+  }
+  bool const more = !inquiry.waits_for.empty();
+  tell_(inquiry.asker, rendezvous::Told{inquiry.asked_as, std::move(told.text), more});
+  if (!more) {
+    inquiries_.erase(it);
+  }
+}
+
+void LiveJob::give_up(std::uint64_t id) {
+  auto const inquiry = std::move(inquiries_.extract(id).mapped());
+  std::vector<std::string> hosts;
+  for (auto const agent : inquiry->waits_for) {
+    auto const member = live_.members.find(agent);
+    hosts.push_back(member == live_.members.end() ? "a node that is lost" : member->second.host);
+  }
+  answer(inquiry->asker, inquiry->asked_as,
+         live::error_json("no answer within " + seconds_text(kAgentPatience) + " from " +
+                          join_first(8, std::move(hosts))));
+}
+
+}  // namespace cxxrun::launcher

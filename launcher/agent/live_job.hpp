@@ -1,0 +1,79 @@
+// LiveJob: the live view of a job where it is coordinated: keeps the table, answers questions, sets the pace. Shell.
+//
+// Runs on the thread of the io_context given to it, and never blocks. Nothing that it does changes the job.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "launcher/live/live.hpp"
+#include "launcher/live/question.hpp"
+#include "rendezvous/protocol/live_messages.hpp"
+#include "rendezvous/values/agent_id.hpp"
+#include "rendezvous/values/story.hpp"
+#include "src/core/time.hpp"
+#include "src/os/timer.hpp"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace cxxrun::launcher {
+
+class LiveJob {
+ public:
+  /// Of Coordinator::tell.
+  using Tell = std::function<void(rendezvous::AgentId, rendezvous::LiveDown const&)>;
+
+  LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell);
+  ~LiveJob();
+  LiveJob(LiveJob const&) = delete;
+  LiveJob& operator=(LiveJob const&) = delete;
+
+  /// `line`: the event's, for events.jsonl.
+  void happened(rendezvous::story::Event const& event, std::string line);
+  void heard(rendezvous::AgentId agent, std::string const& host, rendezvous::LiveUp message);
+
+ private:
+  /// A question that other agents answer.
+  struct Inquiry {
+    explicit Inquiry(boost::asio::io_context& io) : deadline(io) {}
+    rendezvous::AgentId asker = 0;
+    std::uint64_t asked_as = 0;
+    std::set<rendezvous::AgentId> waits_for;
+    os::Timer deadline;
+  };
+  struct TellPace {
+    Millis pace = rendezvous::Pace{}.every;  // as it was told last
+    TimePoint at;                            // then
+  };
+  void hear(rendezvous::AgentId agent, std::string const& host, rendezvous::NodePulse pulse);
+  void hear(rendezvous::AgentId agent, std::string const& host, rendezvous::Ask const& ask);
+  void hear(rendezvous::AgentId agent, std::string const& host, rendezvous::Told told);
+  void answer(rendezvous::AgentId agent, std::uint64_t id, std::string const& text);
+  void watch();
+  void set_pace();
+  void tell_pace(rendezvous::AgentId agent, TellPace& told, TimePoint now);
+  std::string const& status();
+  void inquire(rendezvous::AgentId asker, rendezvous::Ask const& ask, live::Question const& question);
+  void give_up(std::uint64_t id);
+
+  boost::asio::io_context& io_;
+  live::Facts facts_;
+  Tell tell_;
+  live::Live live_;
+  os::Timer watched_;
+  bool is_watched_ = false;
+  Millis pace_;
+  std::map<rendezvous::AgentId, TellPace> paces_;
+  std::string status_;  // the newest answer, for a moment
+  std::optional<TimePoint> status_at_;
+  std::map<std::uint64_t, std::unique_ptr<Inquiry>> inquiries_;
+  std::uint64_t last_id_ = 0;
+};
+
+}  // namespace cxxrun::launcher

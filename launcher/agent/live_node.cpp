@@ -1,0 +1,190 @@
+#include "launcher/agent/live_node.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <sys/socket.h>
+#include <utility>
+#include <variant>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include "launcher/live/live.hpp"
+#include "src/core/text.hpp"
+#include "src/os/descriptor_packet.hpp"
+#include "src/worker/agent_packets.hpp"
+
+namespace cxxrun::launcher {
+
+using boost::asio::posix::stream_descriptor;
+
+constexpr std::size_t kMostWaiting = 32;
+constexpr Millis kQuickPatience{5000};
+constexpr Millis kLongPatience{15'000};  // where other agents are asked
+constexpr Millis kReadPatience{10'000};  // with whoever has asked
+constexpr Millis kMostPace{60'000};
+constexpr Millis kPaceHolds{30'000};  // whoever has told it may be gone
+constexpr std::size_t kMostAskers = 64;
+
+/// Who has asked, until everything is said: what the kernel does not take at once waits here.
+class LiveNode::Asker : public std::enable_shared_from_this<Asker> {
+ public:
+  Asker(boost::asio::io_context& io, os::UniqueFd connection, std::shared_ptr<int> one_of)
+      : connection_(io, connection.release()), deadline_(io), one_of_(std::move(one_of)) {}
+
+  void say(std::string const& text, bool more) {
+    auto parts = live::parts_of(text, worker::kMostAnswered);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      bool const another = more || i + 1 < parts.size();
+      packets_.push_back(encode(worker::FromAgent(worker::Answer{another, std::move(parts[i])})));
+    }
+    if (!waits_) {
+      send();
+    }
+  }
+
+ private:
+  void send() {
+    while (!packets_.empty()) {
+      auto const& packet = packets_.front();
+      auto const sent = os::send_packet(connection_.native_handle(), packet, -1, MSG_DONTWAIT);
+      if (sent < 0 && errno == EAGAIN) {
+        return wait();
+      }
+      if (sent < 0) {
+        packets_.clear();  // it does not want to know
+        return;
+      }
+      packets_.pop_front();
+    }
+  }
+
+  void wait() {
+    waits_ = true;
+    deadline_.after(kReadPatience, [weak = weak_from_this()] {
+      if (auto const self = weak.lock()) {
+        self->packets_.clear();
+        boost::system::error_code ignored;
+        self->connection_.close(ignored);
+      }
+    });
+    connection_.async_wait(stream_descriptor::wait_write,
+                           [self = shared_from_this()](boost::system::error_code const& error) {
+                             self->waits_ = false;
+                             self->deadline_.cancel();
+                             if (!error) {
+                               self->send();
+                             }
+                           });
+  }
+
+  stream_descriptor connection_;
+  os::Timer deadline_;
+  std::deque<std::string> packets_;
+  bool waits_ = false;
+  std::shared_ptr<int> one_of_;
+};
+
+struct LiveNode::Waiting {
+  explicit Waiting(boost::asio::io_context& io) : deadline(io) {}
+  std::shared_ptr<Asker> asker;
+  Millis patience{0};
+  os::Timer deadline;
+};
+
+LiveNode::LiveNode(boost::asio::io_context& io, Handlers handlers)
+    : io_(io), handlers_(std::move(handlers)), timer_(io) {}
+
+LiveNode::~LiveNode() = default;
+
+void LiveNode::begin(std::uint64_t spread) {
+  timer_.after(Millis(1 + spread % static_cast<std::uint64_t>(pace_.count())), [this] { beat(); });
+}
+
+void LiveNode::beat() {
+  if (Clock::now() - paced_ > kPaceHolds) {
+    pace_ = rendezvous::Pace{}.every;
+  }
+  (void)handlers_.send(handlers_.look());
+  timer_.after(pace_, [this] { beat(); });
+}
+
+void LiveNode::told(rendezvous::LiveDown message) {
+  std::visit([this](auto const& what) { hear(what); }, message);
+}
+
+void LiveNode::hear(rendezvous::Pace const& pace) {
+  bool const sooner = pace.every < pace_;
+  pace_ = std::clamp(pace.every, Millis{100}, kMostPace);
+  paced_ = Clock::now();
+  if (sooner) {
+    beat();
+  }
+}
+
+void LiveNode::hear(rendezvous::Ask const& ask) {
+  auto const reply = [this, id = ask.id](std::string const& text, bool more) {
+    auto parts = live::parts_of(text, rendezvous::kMaxTold);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      (void)handlers_.send(rendezvous::Told{id, std::move(parts[i]), more || i + 1 < parts.size()});
+    }
+  };
+  auto const question = live::parse_question(ask.text);
+  if (question) {
+    handlers_.answer(*question, reply);
+  } else {
+    reply(live::error_json("this agent does not know the question \"" + printable(ask.text) + "\""), false);
+  }
+}
+
+void LiveNode::hear(rendezvous::Told const& told) {
+  auto const it = waiting_.find(told.id);
+  if (it == waiting_.end()) {
+    return;  // too late
+  }
+  auto const asker = it->second->asker;
+  if (told.more) {
+    it->second->deadline.after(it->second->patience, [this, id = told.id] { give_up(id); });
+  } else {
+    waiting_.erase(it);
+  }
+  asker->say(told.text, told.more);
+}
+
+void LiveNode::asked(os::UniqueFd connection, std::string const& question) {
+  if (static_cast<std::size_t>(askers_.use_count()) > kMostAskers) {
+    return;  // they do not read what they have asked for
+  }
+  auto const asker = std::make_shared<Asker>(io_, std::move(connection), askers_);
+  auto const parsed = live::parse_question(question);
+  if (parsed && parsed->what == live::Question::What::who) {
+    asker->say(handlers_.who(), false);
+  } else if (waiting_.size() >= kMostWaiting) {
+    asker->say(live::error_json("others are asking: once more in some seconds"), false);
+  } else {
+    ask(asker, question);
+  }
+}
+
+void LiveNode::ask(std::shared_ptr<Asker> const& asker, std::string const& question) {
+  auto const id = ++last_id_;
+  if (!handlers_.send(rendezvous::Ask{id, question})) {
+    return asker->say(live::error_json(handlers_.why_not()), false);
+  }
+  auto waiting = std::make_unique<Waiting>(io_);
+  waiting->asker = asker;
+  bool const quick = question == "status" || question.starts_with("events");
+  waiting->patience = quick ? kQuickPatience : kLongPatience;
+  waiting->deadline.after(waiting->patience, [this, id] { give_up(id); });
+  waiting_.emplace(id, std::move(waiting));
+}
+
+void LiveNode::give_up(std::uint64_t id) {
+  auto const waiting = std::move(waiting_.extract(id).mapped());
+  waiting->asker->say(live::error_json("the coordinator does not answer within " + seconds_text(waiting->patience) +
+                                       ": it is busy, or lost; who comes next is about to be elected"),
+                      false);
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,69 @@
+#include "launcher/live/question.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher::live {
+namespace {
+
+struct Form {
+  char const* word;
+  std::size_t words;  ///< with that one
+};
+constexpr std::array<Form, 5> kForms{{{"who", 1}, {"status", 1}, {"events", 2}, {"stacks", 2}, {"logs", 3}}};
+
+bool read_ranks(std::string_view text, std::vector<std::uint32_t>& ranks) {
+  for (auto const& part : split(text, ',')) {
+    auto const rank = number_in<std::uint32_t>(part);
+    if (!rank || ranks.size() == kMostRanks) {
+      return false;
+    }
+    ranks.push_back(*rank);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Question> parse_question(std::string_view text) {
+  auto const words = split(text, ' ');
+  auto const* const form = std::find_if(kForms.begin(), kForms.end(), [&](Form const& each) {
+    return words.front() == each.word && words.size() == each.words;
+  });
+  if (form == kForms.end()) {
+    return std::nullopt;
+  }
+  Question question{static_cast<Question::What>(form - kForms.begin()), 0, {}};
+  bool const all = question.what == Question::What::stacks && words[1] == "all";
+  bool const has_ranks = question.what == Question::What::stacks || question.what == Question::What::logs;
+  if (has_ranks && !all && !read_ranks(words[1], question.ranks)) {
+    return std::nullopt;
+  }
+  if (question.what == Question::What::events || question.what == Question::What::logs) {
+    auto const number = number_in<std::uint64_t>(words.back());
+    if (!number) {
+      return std::nullopt;
+    }
+    question.number = *number;
+  }
+  return question;
+}
+
+std::string question_text(Question const& question) {
+  std::string text = kForms.at(static_cast<std::size_t>(question.what)).word;
+  if (question.what == Question::What::stacks || question.what == Question::What::logs) {
+    std::vector<std::string> ranks;
+    for (auto const rank : question.ranks) {
+      ranks.push_back(std::to_string(rank));
+    }
+    text += " " + (ranks.empty() ? "all" : join(ranks, ","));
+  }
+  if (question.what == Question::What::events || question.what == Question::What::logs) {
+    text += " " + std::to_string(question.number);
+  }
+  return text;
+}
+
+}  // namespace cxxrun::launcher::live

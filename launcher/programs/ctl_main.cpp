@@ -1,0 +1,204 @@
+// cxxrunctl: asks the agents of this node about their jobs, and shows what they say. It changes nothing.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "launcher/live/question.hpp"
+#include "launcher/view/agents.hpp"
+#include "launcher/view/ctl_options.hpp"
+#include "launcher/view/status_text.hpp"
+#include "launcher/view/table.hpp"
+#include "src/core/exit_codes.hpp"
+#include "src/core/text.hpp"
+#include "src/core/time.hpp"
+#include "src/os/limits.hpp"
+
+namespace cxxrun::launcher::view {
+namespace {
+
+constexpr int kExitCheck = 1;
+constexpr int kExitNoJob = 113;
+constexpr Millis kForWho{1000};
+constexpr Millis kForQuick{8000};
+constexpr Millis kForLong{20'000};
+constexpr Millis kFollowPause{1000};
+
+/// A job of this user that runs on this node.
+struct Job {
+  Who who;
+  AgentSocket agent;
+};
+
+void complain(std::string const& line) {
+  std::fprintf(stderr, "cxxrunctl: %s\n", line.c_str());
+}
+
+/// Each once, by its run, whichever of its agents answers first.
+std::vector<Job> find_jobs(std::string const& wanted) {
+  std::map<std::string, Job> jobs;
+  for (auto const& agent : find_agents()) {
+    auto const answer = ask(agent, live::question_text({}), Clock::now() + kForWho);
+    auto const who = answer ? read_who(*answer) : Result<Who>(answer.error());
+    if (who && (wanted.empty() || is_meant(wanted, who->run_id, who->step))) {
+      jobs.try_emplace(who->run_id, Job{*who, agent});
+    }
+  }
+  std::vector<Job> all;
+  for (auto& [run, job] : jobs) {
+    all.push_back(std::move(job));
+  }
+  return all;
+}
+
+int no_job(CtlOptions const& options) {
+  auto const job = printable(options.job, 100);
+  complain((job.empty() ? "no job of cxxrun runs on this node"
+                        : "no job " + job + " of yours runs on this node, as far as its agents tell") +
+           std::string("; from elsewhere: srun --overlap --jobid=") +
+           (job.empty() ? "JOB" : job.substr(0, job.find('.'))) + " --nodes=1 --ntasks=1 cxxrunctl");
+  return kExitNoJob;
+}
+
+Result<std::string> ask(Job const& job, live::Question const& question) {
+  bool const quick = question.what == live::Question::What::status || question.what == live::Question::What::events;
+  return view::ask(job.agent, question_text(question), Clock::now() + (quick ? kForQuick : kForLong));
+}
+
+/// Whatever the job's processes call themselves is one line.
+int no_answer(Job const& job, std::string const& why) {
+  complain(job.who.run_id + ": " + why);
+  return kExitSystem;
+}
+
+int show_status(Job const& job, CtlOptions const& options) {
+  auto const answer = ask(job, {live::Question::What::status, 0, {}});
+  auto const table = answer ? read_table(*answer) : Result<Table>(answer.error());
+  if (!table) {
+    if (options.check) {
+      return kExitCheck;
+    }
+    return no_answer(job, table.error().context);
+  }
+  auto const [sentence, well] = judge(*table);
+  if (!options.check) {
+    std::fputs((options.json ? table_json(*table, sentence, well) + "\n" : status_text(*table, options.all)).c_str(),
+               stdout);
+  }
+  return options.check && !well ? kExitCheck : 0;
+}
+
+int tell_errors(Job const& job, std::vector<std::string> const& errors) {
+  for (auto const& error : errors) {
+    no_answer(job, error);
+  }
+  return errors.empty() ? 0 : kExitSystem;
+}
+
+int show_stacks(Job const& job, CtlOptions const& options) {
+  auto const answer = ask(job, {live::Question::What::stacks, 0, options.ranks});
+  if (!answer) {
+    return no_answer(job, answer.error().context);
+  }
+  auto stacks = read_stacks(*answer);
+  std::fputs(options.json ? answer->c_str() : stacks_text(std::move(stacks.items), options.all).c_str(), stdout);
+  return tell_errors(job, stacks.errors);
+}
+
+int show_logs(Job const& job, CtlOptions const& options) {
+  auto const answer = ask(job, {live::Question::What::logs, live::kMostTail, options.ranks});
+  if (!answer) {
+    return no_answer(job, answer.error().context);
+  }
+  auto const tails = read_tails(*answer);
+  bool const terminal = isatty(STDOUT_FILENO) == 1;
+  auto const text = options.json ? *answer : tails_text(tails.items, static_cast<std::size_t>(options.lines), terminal);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return tell_errors(job, tails.errors);
+}
+
+/// With `follow`: until the job is over. One that is taken over by another node tells of what happens from then on.
+int show_events(Job const& job, CtlOptions const& options) {
+  std::string nonce;
+  for (std::uint64_t after = 0;;) {
+    auto const answer = ask(job, {live::Question::What::events, after, {}});
+    if (!answer && options.follow && after > 0 && answer.error().code == Errc::closed) {
+      return 0;  // its agent here has ended
+    }
+    if (!answer) {
+      return no_answer(job, answer.error().context);
+    }
+    auto const events = read_events(*answer);
+    if (after > 0 && events.errors.empty() && events.nonce != nonce) {
+      after = 0;
+      nonce = events.nonce;
+      continue;  // once more, from its first
+    }
+    nonce = events.nonce;
+    for (auto const& event : events.items) {
+      after = std::max(after, event.number);
+      std::fputs((event.line + "\n").c_str(), stdout);
+    }
+    if (!options.follow) {
+      return tell_errors(job, events.errors);
+    }
+    if (std::fflush(stdout) != 0) {
+      return 0;  // nobody reads
+    }
+    std::this_thread::sleep_for(kFollowPause);  // also while nobody coordinates
+  }
+}
+
+int show(Job const& job, CtlOptions const& options) {
+  switch (options.verb) {
+    case Verb::stacks: return show_stacks(job, options);
+    case Verb::logs: return show_logs(job, options);
+    case Verb::events: return show_events(job, options);
+    case Verb::status: break;
+  }
+  return show_status(job, options);
+}
+
+int run(std::vector<std::string> const& arguments) {
+  CtlOptions options;
+  auto const command = ctl_command(options);
+  if (auto const early = parse(command, options_first(command, arguments))) {
+    std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
+    return early->code;
+  }
+  auto const jobs = find_jobs(options.job);
+  if (jobs.empty()) {
+    return no_job(options);
+  }
+  if (options.verb != Verb::status && jobs.size() > 1) {
+    std::vector<std::string> runs;
+    std::transform(jobs.begin(), jobs.end(), std::back_inserter(runs), [](Job const& job) { return job.who.run_id; });
+    complain("several jobs run on this node, say which one: " + join(runs, ", "));
+    return kExitUsage;
+  }
+  int code = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    std::fputs(i > 0 && !options.json && !options.check ? "\n" : "", stdout);
+    code = std::max(code, show(jobs[i], options));
+  }
+  return code;
+}
+
+}  // namespace
+}  // namespace cxxrun::launcher::view
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): a pipe that nobody reads is seen when it is written to
+  try {
+    return cxxrun::launcher::view::run({argv + std::min(argc, 1), argv + argc});
+  } catch (std::exception const& error) {  // out of memory
+    std::fprintf(stderr, "%s\n", cxxrun::os::explain_refusal("cxxrunctl", error).c_str());
+    return cxxrun::kExitSystem;
+  }
+}

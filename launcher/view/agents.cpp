@@ -1,0 +1,143 @@
+#include "launcher/view/agents.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <set>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+#include <variant>
+
+#include "src/core/text.hpp"
+#include "src/host/node/segment_socket.hpp"
+#include "src/os/descriptor_packet.hpp"
+#include "src/os/folder.hpp"
+#include "src/os/process_info.hpp"
+#include "src/os/system.hpp"
+#include "src/worker/agent_packets.hpp"
+
+namespace cxxrun::launcher::view {
+namespace {
+
+constexpr std::size_t kMostAnswer = std::size_t{64} << 20U;
+
+bool is_ours(std::string const& path) {
+  struct stat facts {};
+  return stat(path.c_str(), &facts) == 0 && facts.st_uid == geteuid();
+}
+
+std::set<std::uint64_t> sockets_of(std::string const& process) {
+  constexpr std::string_view kSocket = "socket:[";
+  std::set<std::uint64_t> inodes;
+  for (auto const& name : os::entries_of(process + "/fd")) {
+    std::array<char, 64> target{};
+    auto const length = readlink((process + "/fd/" + name).c_str(), target.data(), target.size());
+    std::string_view const text(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+    if (text.starts_with(kSocket) && text.ends_with(']')) {
+      auto const number = text.substr(kSocket.size(), text.size() - kSocket.size() - 1);
+      inodes.insert(number_in<std::uint64_t>(number).value_or(0));
+    }
+  }
+  return inodes;
+}
+
+Error out_of_time() {
+  return fail(Errc::timeout, "the agent on this node does not answer");
+}
+
+/// Of a receive; at least 1 ms, for 0 would mean for ever.
+bool set_patience(int connection, TimePoint until) {
+  auto const left = std::chrono::duration_cast<Millis>(until - Clock::now()).count();
+  auto const ms = std::max<std::int64_t>(left, 1);
+  timeval const timeout{ms / 1000, static_cast<suseconds_t>(ms % 1000) * 1000};
+  return left > 0 && setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0;
+}
+
+Result<os::UniqueFd> call(AgentSocket const& agent, TimePoint until) {
+  auto const left = std::chrono::duration_cast<Millis>(until - Clock::now()).count();
+  auto const ms = static_cast<int>(std::clamp<std::int64_t>(left, 1, 60'000));
+  if (agent.name.starts_with('@')) {
+    return host::connect_for_segment(agent.name.substr(1), ms);
+  }
+  // As the agent sees it: a job may have a /tmp of its own. By its directory, for a socket's name is short.
+  auto const folder = os::Folder::above("/proc/" + std::to_string(agent.pid) + "/root" + agent.name);
+  if (!folder) {
+    return fail(Errc::closed, "cannot open the directory of " + agent.name, errno);
+  }
+  return host::connect_for_segment("/proc/self/fd/" + std::to_string(folder.get()) + "/" + os::name_in(agent.name), ms);
+}
+
+}  // namespace
+
+std::vector<ListeningSocket> listening_sockets(std::string_view table) {
+  std::vector<ListeningSocket> found;
+  for (auto const& line : split(table, '\n')) {  // Num: RefCount Protocol Flags Type St Inode Path
+    std::vector<std::string> words;
+    for (auto& word : split(line, ' ')) {
+      if (!word.empty()) {
+        words.push_back(std::move(word));
+      }
+    }
+    auto const inode = words.size() == 8 ? number_in<std::uint64_t>(words[6]) : std::nullopt;
+    if (inode && words[3] == "00010000" && words[4] == "0005") {  // it listens, SOCK_SEQPACKET
+      found.push_back({*inode, words[7]});
+    }
+  }
+  return found;
+}
+
+std::vector<AgentSocket> find_agents() {
+  std::vector<AgentSocket> found;
+  for (auto const& name : os::entries_of("/proc")) {
+    auto const pid = number_in<pid_t>(name);
+    auto const process = "/proc/" + name;
+    if (!pid || !is_ours(process) || trim(os::read_text(process + "/comm")) != "cxxrun") {
+      continue;
+    }
+    auto const inodes = sockets_of(process);
+    for (auto const& socket :
+         inodes.empty() ? std::vector<ListeningSocket>() : listening_sockets(os::read_text(process + "/net/unix"))) {
+      if (inodes.count(socket.inode) > 0) {
+        found.push_back({*pid, socket.name});
+      }
+    }
+  }
+  return found;
+}
+
+Result<std::string> ask(AgentSocket const& agent, std::string const& question, TimePoint until) {
+  auto const connection = call(agent, until);
+  if (!connection) {
+    return connection.error();
+  }
+  if (os::send_packet(connection->get(), encode(worker::FromWorker(worker::Question{question}))) < 0) {
+    return fail(Errc::closed, "the agent on this node has ended", errno);
+  }
+  std::string answer;
+  std::vector<char> bytes(worker::kMostBytes);
+  while (answer.size() < kMostAnswer) {
+    if (!set_patience(connection->get(), until)) {
+      return out_of_time();
+    }
+    os::UniqueFd none;
+    auto const got = os::receive_packet(connection->get(), bytes, none);
+    if (got < 0 && errno == EAGAIN) {
+      return out_of_time();
+    }
+    auto const packet =
+        got > 0 ? worker::decode_from_agent({bytes.data(), static_cast<std::size_t>(got)}) : std::nullopt;
+    auto const* const part = packet ? std::get_if<worker::Answer>(&*packet) : nullptr;
+    if (part == nullptr) {
+      return fail(Errc::closed, "no agent answers there");
+    }
+    answer += part->text;
+    if (!part->more) {
+      return answer;
+    }
+  }
+  return fail(Errc::protocol, "the answer does not end");
+}
+
+}  // namespace cxxrun::launcher::view

@@ -1,0 +1,151 @@
+#include "launcher/view/ctl_options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+#include <utility>
+
+#include "launcher/live/question.hpp"
+#include "launcher/options/option_values.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher::view {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr std::array<char const*, 4> kVerbs{"status", "stacks", "logs", "events"};
+
+Result<void> take_ranks(CtlOptions& options, std::string const& word) {
+  for (auto const& part : split(word, ',')) {
+    auto const rank = parse_number<0xffff'ffff>(part);
+    if (!rank) {
+      return expected("ranks are expected, 3 or 3,5, not " + printable(word, 60) + "; the job comes last: cxxrunctl " +
+                      kVerbs.at(static_cast<std::size_t>(options.verb)) + " " +
+                      (options.verb == Verb::stacks ? "all" : "0") + " " + printable(word, 60));
+    }
+    options.ranks.push_back(*rank);
+  }
+  return options.ranks.size() <= live::kMostRanks ? Result<void>()
+                                                  : expected("at most " + std::to_string(live::kMostRanks) +
+                                                             " ranks at once; `stacks all` asks all of them");
+}
+
+Result<Verb> verb_of(std::string const& word) {
+  auto const* const known = std::find(kVerbs.begin(), kVerbs.end(), word);
+  if (known != kVerbs.end()) {
+    return static_cast<Verb>(known - kVerbs.begin());
+  }
+  auto const nearest = nearest_word(word, {kVerbs.begin(), kVerbs.end()});
+  return expected(
+      printable(word, 60) + " is nothing that this program does" +
+      (nearest ? "; did you mean " + *nearest + "?" : "; it knows " + join({kVerbs.begin(), kVerbs.end()}, ", ")));
+}
+
+/// [VERB] [RANKS] [JOB]
+Result<void> take_words(CtlOptions& options, Words words) {
+  auto const next = [&words] {
+    std::string word = words.front();
+    words.erase(words.begin());
+    return word;
+  };
+  if (!words.empty() && std::isdigit(static_cast<unsigned char>(words.front()[0])) == 0) {
+    auto const verb = verb_of(next());
+    if (!verb) {
+      return verb.error();
+    }
+    options.verb = *verb;
+  }
+  bool const takes_ranks = options.verb == Verb::stacks || options.verb == Verb::logs;
+  if (takes_ranks && !words.empty()) {
+    auto const word = next();
+    auto const taken = word == "all" && options.verb == Verb::stacks ? Result<void>() : take_ranks(options, word);
+    if (!taken) {
+      return taken;
+    }
+  }
+  if (options.verb == Verb::logs && options.ranks.size() != 1) {
+    return expected("whose log? cxxrunctl logs RANK [JOB]");
+  }
+  if (!words.empty()) {
+    options.job = next();
+  }
+  return words.empty() ? Result<void>() : expected("unexpected argument " + printable(words.front(), 60));
+}
+
+Result<void> check(CtlOptions const& options) {
+  bool const shows_status = options.verb == Verb::status;
+  if (options.check && !shows_status) {
+    return expected("--check is for status alone");
+  }
+  if (options.follow && options.verb != Verb::events) {
+    return expected("--follow is for events alone");
+  }
+  return {};
+}
+
+bool takes_value(OptionRow const& row) {
+  return *row.value_name != '\0' && *row.value_name != '[';
+}
+
+}  // namespace
+
+Command ctl_command(CtlOptions& o) {
+  return {
+      "cxxrunctl",
+      "usage: cxxrunctl [status] [JOB]         whether the job trains, how fast, and who holds it up\n"
+      "       cxxrunctl stacks [RANKS] [JOB]   where its workers are\n"
+      "       cxxrunctl logs RANK [JOB]        the end of what one of them has written to files\n"
+      "       cxxrunctl events [JOB]           what has happened to it\n"
+      "Looks at a running job of cxxrun from one of its nodes, and changes nothing.\n",
+      "JOB is the number of a Slurm job, its step (4711.0) or the id of a run; without it all that run on this node\n"
+      "are shown. RANKS: 3 or 3,5 or all. Manual: man cxxrunctl\n"
+      "Exit codes: 0 shown, 1 --check found a job that stands still or is not running, 100 bad arguments,\n"
+      "111 no answer, 113 no such job here.\n",
+      {{"",
+        {{"--json", "", "for programs: one line for each job", set(o.json, parse_flag)},
+         {"--check", "", "print nothing, and exit with 1 unless the job gets on", set(o.check, parse_flag)},
+         {"--verbose", "", "all nodes and frames, however many lines that takes", set(o.all, parse_flag), "-v"},
+         {"--follow", "", "of events: go on with what happens next", set(o.follow, parse_flag), "-f"},
+         {"--lines", "N", "of logs: at most so many lines of each file [20]", set(o.lines, parse_number<100'000>),
+          "-n"},
+         version_row,
+         help_row}}},
+      [&o](Words const& words) {
+        auto const taken = take_words(o, words);
+        return taken ? check(o) : taken;
+      },
+      true};
+}
+
+Words options_first(Command const& command, Words arguments) {
+  auto const rows = command.rows();
+  Words options;
+  Words words;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    auto& argument = arguments[i];
+    if (argument == "--") {
+      std::move(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end(), std::back_inserter(words));
+      break;
+    }
+    bool const is_option = argument.size() > 1 && argument.front() == '-';
+    bool const has_value = std::any_of(rows.begin(), rows.end(), [&](OptionRow const& row) {
+      return takes_value(row) && (argument == row.name || argument == row.short_name);
+    });
+    (is_option ? options : words).push_back(argument);
+    if (has_value && i + 1 < arguments.size()) {
+      options.push_back(arguments[++i]);
+    } else if (has_value) {
+      words.clear();  // none of them is its value
+    }
+  }
+  options.insert(options.end(), words.begin(), words.end());
+  return options;
+}
+
+bool is_meant(std::string const& job, std::string const& run_id, std::string const& step) {
+  return job == run_id || (!step.empty() && (job == step || job == step.substr(0, step.find('.'))));
+}
+
+}  // namespace cxxrun::launcher::view

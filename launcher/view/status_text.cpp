@@ -1,0 +1,322 @@
+#include "launcher/view/status_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher::view {
+namespace {
+
+constexpr std::size_t kColumns = 80;
+constexpr std::size_t kShownNodes = 11;
+constexpr std::size_t kShownEvents = 4;
+constexpr std::size_t kShownFrames = 6;
+constexpr std::size_t kLongestHost = 15;
+constexpr Millis kLeastStill{10'000};
+constexpr int kStillSteps = 10;  // a worker that does nothing for so many of its steps stands still
+constexpr Millis kSilent{15'000};
+
+/// A worker, and the node that it is on.
+struct Placed {
+  Worker const* worker;
+  Node const* node;
+};
+
+std::vector<Placed> workers_now(Table const& table) {
+  std::vector<Placed> all;
+  for (auto const& node : table.members) {
+    for (auto const& worker : node.workers) {
+      if (node.generation == table.generation) {
+        all.push_back({&worker, &node});
+      }
+    }
+  }
+  return all;
+}
+
+std::string name_of(Placed const& placed) {
+  return "rank " + std::to_string(placed.worker->rank) + " on " + placed.node->host;
+}
+std::string names_of(std::vector<Placed> const& placed) {
+  std::vector<std::string> names;
+  std::transform(placed.begin(), placed.end(), std::back_inserter(names), name_of);
+  return join_first(3, std::move(names));
+}
+
+std::optional<Millis> usual_step(std::vector<Placed> const& workers) {
+  std::vector<Millis> times;
+  for (auto const& each : workers) {
+    if (each.worker->per_step) {
+      times.push_back(*each.worker->per_step);
+    }
+  }
+  std::sort(times.begin(), times.end());
+  return times.empty() ? std::nullopt : std::optional(times[times.size() / 2]);
+}
+
+/// Of whoever has come furthest; its time includes that since its node was heard.
+std::optional<Millis> newest_step(std::vector<Placed> const& workers) {
+  std::optional<Millis> least;
+  for (auto const& [worker, node] : workers) {
+    if (worker->step_ago) {
+      auto const ago = *worker->step_ago + node->heard_ago;
+      least = std::min(least.value_or(ago), ago);
+    }
+  }
+  return least;
+}
+
+std::uint64_t newest_number(std::vector<Placed> const& workers) {
+  std::uint64_t most = 0;
+  for (auto const& each : workers) {
+    most = std::max(most, each.worker->step);
+  }
+  return most;
+}
+
+/// Those that have begun fewer collectives than the others: whom these wait for.
+std::string who_is_behind(std::vector<Placed> const& workers) {
+  std::uint64_t most = 0;
+  std::uint64_t least = UINT64_MAX;
+  for (auto const& each : workers) {
+    most = std::max(most, each.worker->begun);
+    least = std::min(least, each.worker->begun);
+  }
+  std::vector<Placed> behind;
+  std::copy_if(workers.begin(), workers.end(), std::back_inserter(behind),
+               [least](Placed const& each) { return each.worker->begun == least; });
+  if (least == most || behind.size() * 2 > workers.size()) {
+    return "";
+  }
+  return "; " + names_of(behind) + (behind.size() == 1 ? " has" : " have") + " begun " + std::to_string(least) +
+         " collectives, others " + std::to_string(most);
+}
+
+Judgement judge_running(Table const& table) {
+  auto const workers = workers_now(table);
+  std::vector<Placed> stopped;
+  std::copy_if(workers.begin(), workers.end(), std::back_inserter(stopped),
+               [](Placed const& each) { return each.worker->state == 'T'; });
+  if (!stopped.empty()) {
+    return {"STANDS STILL: " + names_of(stopped) + " " + (stopped.size() == 1 ? "is" : "are") + " stopped (SIGSTOP)",
+            false};
+  }
+  auto const usual = usual_step(workers);
+  auto const newest = newest_step(workers);
+  if (usual && newest && *newest > std::max(*usual * kStillSteps, kLeastStill)) {
+    return {"STANDS STILL: no step for " + elapsed_text(*newest) + ", " + seconds_text(*usual) + " is usual" +
+                who_is_behind(workers),
+            false};
+  }
+  for (auto const& node : table.members) {
+    if (node.generation == table.generation && node.heard_ago > kSilent) {
+      return {"is not heard: " + node.host + " has told nothing for " + elapsed_text(node.heard_ago), false};
+    }
+  }
+  if (newest) {
+    return {"trains: step " + std::to_string(newest_number(workers)) +
+                (usual ? ", " + seconds_text(*usual) + " a step" : ""),
+            true};
+  }
+  std::uint64_t begun = 0;
+  for (auto const& each : workers) {
+    begun = std::max(begun, each.worker->begun);
+  }
+  return {"runs for " + elapsed_text(table.phase_age) + ": its program has told of no training step yet" +
+              (begun > 0 ? "; " + std::to_string(begun) + " collectives begun" : ""),
+          true};
+}
+
+std::string because(Table const& table) {
+  return table.why.empty() ? "" : ": " + table.why;
+}
+
+/// At most so many lines of kColumns; those after the first begin with blanks.
+std::string wrapped(std::string const& text, std::size_t most) {
+  std::string lines;
+  std::string line;
+  for (auto const& word : split(text, ' ')) {
+    if (!line.empty() && line.size() + 1 + word.size() > kColumns) {
+      lines += line.substr(0, kColumns) + "\n";
+      line = "     ";
+      if (--most == 0) {
+        return lines;
+      }
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return lines + line.substr(0, kColumns) + "\n";
+}
+
+/// ASCII alone, whatever the host's name is in.
+std::string plain(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c > 126 || (c < ' ' && c != '\n'); }, '?');
+  return text;
+}
+
+std::string ranks_of(Node const& node) {
+  auto const first = std::to_string(node.workers.front().rank);
+  return node.workers.size() == 1 ? first : first + "-" + std::to_string(node.workers.back().rank);
+}
+
+std::string letters_of(Node const& node) {
+  std::set<char> letters;
+  for (auto const& worker : node.workers) {
+    letters.insert(worker.state);
+  }
+  return {letters.begin(), letters.end()};
+}
+
+/// A row of the table but for its last cell: names to the left, numbers to the right; what is too long pushes the
+/// others.
+std::string cells(std::array<std::string, 8> const& texts) {
+  constexpr std::array<std::size_t, 8> kWidths{kLongestHost, 11, 8, 9, 8, 4, 7, 5};
+  constexpr std::size_t kNames = 2;
+  std::string row;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    std::string const gap(kWidths[i] - std::min(kWidths[i], texts[i].size()), ' ');
+    row += (i < kNames ? texts[i].substr(0, kWidths[i]) + gap : gap + texts[i]) + " ";
+  }
+  return row;
+}
+
+std::string row_of(Table const& table, Node const& node) {
+  std::uint64_t step = UINT64_MAX;
+  std::uint64_t begun = UINT64_MAX;
+  std::uint64_t waits = 0;
+  std::uint64_t memory = 0;
+  std::uint64_t permille = 0;
+  Millis slowest{0};
+  for (auto const& worker : node.workers) {
+    step = std::min(step, worker.step);
+    begun = std::min(begun, worker.begun);
+    waits += worker.waits ? 1 : 0;
+    memory = std::max(memory, worker.memory_mib);
+    permille += worker.permille;
+    slowest = std::max(slowest, worker.per_step.value_or(Millis{0}));
+  }
+  std::string const per_step = slowest > Millis{0} ? seconds_text(slowest) : "-";
+  std::string const note = node.generation != table.generation ? " of generation " + std::to_string(node.generation)
+                           : node.heard_ago > kSilent          ? " silent for " + elapsed_text(node.heard_ago)
+                                                               : "";
+  auto const text = cells({node.host, ranks_of(node), std::to_string(step), per_step, std::to_string(begun),
+                           std::to_string(waits), std::to_string(memory), std::to_string(permille / 10) + "%"}) +
+                    letters_of(node);
+  return (text + note).substr(0, kColumns) + "\n";
+}
+
+}  // namespace
+
+Judgement judge(Table const& table) {
+  auto const ranks = counted(table.ranks, "rank") + " on " + counted(table.nodes, "node");
+  if (table.phase == "running") {
+    return judge_running(table);
+  }
+  if (table.phase == "starting") {
+    return {"starts " + ranks + " for " + elapsed_text(table.phase_age), true};
+  }
+  if (table.phase == "stopping") {
+    return {"STOPS its workers for " + elapsed_text(table.phase_age) + because(table), false};
+  }
+  if (table.phase == "over") {
+    return {"is OVER" + because(table), false};
+  }
+  return {"WAITS for nodes for " + elapsed_text(table.phase_age) + because(table), false};
+}
+
+std::string status_text(Table const& table, bool all) {
+  std::string text = wrapped(table.run_id + " " + judge(table).sentence, 3);
+  text += wrapped((table.program.empty() ? "" : table.program + ", ") + elapsed_text(table.job_age) +
+                      (table.generation > 0 ? "; generation " + std::to_string(table.generation) : "") +
+                      (table.generation_age ? " for " + elapsed_text(*table.generation_age) : "") +
+                      (table.ranks > 0 ? "; " + counted(table.ranks, "rank") : "") +
+                      (table.nodes > 0 ? " on " + counted(table.nodes, "node") : ""),
+                  2);
+  text += wrapped("restarts " + std::to_string(table.restarts) +
+                      (table.max_restarts ? " of " + std::to_string(*table.max_restarts) : "") + "; coordinated on " +
+                      table.coordinator,
+                  1);
+  std::vector<Node const*> shown;
+  std::size_t idle = 0;
+  for (auto const& node : table.members) {
+    node.workers.empty() ? void(++idle) : shown.push_back(&node);
+  }
+  text +=
+      shown.empty() ? "" : cells({"node", "ranks", "step", "a step", "begun", "wait", "MiB max", "CPU"}) + "state\n";
+  for (std::size_t i = 0; i < shown.size() && (all || i < kShownNodes); ++i) {
+    text += row_of(table, *shown[i]);
+  }
+  if (!all && shown.size() > kShownNodes) {
+    text += "and " + counted(shown.size() - kShownNodes, "node") + " more (cxxrunctl status -v shows all)\n";
+  }
+  if (idle > 0) {
+    text += counted(idle, "node") + " without workers now\n";
+  }
+  auto const skipped = all ? 0 : table.events.size() - std::min(table.events.size(), kShownEvents);
+  for (auto i = skipped; i < table.events.size(); ++i) {
+    auto const& event = table.events[i];
+    text += (elapsed_text(std::max(table.job_age - event.at, Millis{0})) + " ago  " + event.text).substr(0, kColumns) +
+            "\n";
+  }
+  return plain(std::move(text));
+}
+
+std::string stacks_text(std::vector<Stack> stacks, bool all) {
+  std::map<std::pair<std::vector<std::string>, std::string>, std::vector<Stack const*>> equal;
+  for (auto& stack : stacks) {
+    stack.place = stack.frames.empty() && stack.place.empty() ? "no stack" : stack.place;
+    // What the kernel says of a process begins with its number, which is no difference.
+    auto const place = stack.place.find(')');
+    equal[{stack.frames,
+           stack.place.starts_with("pid ") && place != std::string::npos ? stack.place.substr(place) : stack.place}]
+        .push_back(&stack);
+  }
+  std::vector<std::vector<Stack const*>> groups;
+  for (auto& [key, group] : equal) {
+    groups.push_back(std::move(group));
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](auto const& a, auto const& b) { return a.size() < b.size(); });
+  std::string text;
+  for (auto const& group : groups) {
+    std::vector<std::uint32_t> ranks;
+    for (auto const* const stack : group) {
+      ranks.push_back(stack->rank);
+    }
+    auto const& first = *group.front();
+    text += (group.size() == 1 ? "rank " + std::to_string(first.rank) + " on " + first.host
+                               : "ranks " + number_list(std::move(ranks))) +
+            (first.frames.empty() ? ": " + first.place : "") + "\n";
+    auto const shown = all ? first.frames.size() : std::min(first.frames.size(), kShownFrames);
+    for (std::size_t i = 0; i < shown; ++i) {
+      text += "    " + first.frames[i] + "\n";
+    }
+    if (shown < first.frames.size()) {
+      text += "    and " + counted(first.frames.size() - shown, "frame") + " more (-v shows all)\n";
+    }
+  }
+  return text;
+}
+
+std::string tails_text(std::vector<Tail> const& tails, std::size_t lines, bool terminal) {
+  std::string text;
+  for (auto const& tail : tails) {
+    auto const end = tail.text.size();
+    auto from = end;
+    for (std::size_t count = 0; from > 0; --from) {
+      if (tail.text[from - 1] == '\n' && from != end && ++count == lines) {
+        break;
+      }
+    }
+    auto last = lines == 0 ? "" : tail.text.substr(from);
+    text += (tails.size() > 1 ? "==> " + tail.host + ":" + tail.file + " <==\n" : "") +
+            (terminal ? printable_lines(last) : last) + (last.empty() || last.back() == '\n' ? "" : "\n");
+  }
+  return text;
+}
+
+}  // namespace cxxrun::launcher::view

@@ -1,0 +1,249 @@
+#include "launcher/view/table.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher::view {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kLongestMs = 100'000'000'000;  // three years
+constexpr std::uint64_t kMostNumber = std::uint64_t{1} << 53U;
+constexpr std::size_t kLongestText = 400;
+
+/// The member of that name, or null.
+Json const& at(Json const& json, char const* name) {
+  static Json const none;
+  auto const it = json.is_object() ? json.find(name) : json.end();
+  return it == json.end() ? none : *it;
+}
+
+std::optional<std::uint64_t> number(Json const& json) {
+  if (json.is_number_unsigned()) {
+    return std::min(json.get<std::uint64_t>(), kMostNumber);
+  }
+  return json.is_number_integer() && json.get<std::int64_t>() >= 0 ? std::optional(json.get<std::uint64_t>())
+                                                                   : std::nullopt;
+}
+std::uint64_t number(Json const& json, char const* name) {
+  return number(at(json, name)).value_or(0);
+}
+std::optional<Millis> wait(Json const& json) {
+  auto const ms = number(json);
+  return ms ? std::optional(Millis(std::min(static_cast<std::int64_t>(*ms), kLongestMs))) : std::nullopt;
+}
+std::string raw(Json const& json, char const* name) {
+  auto const& text = at(json, name);
+  return text.is_string() ? text.get<std::string>() : "";
+}
+std::string text(Json const& json, char const* name) {
+  return printable(raw(json, name), kLongestText);
+}
+
+Result<Json> read_object(std::string const& answer) {
+  auto json = Json::parse(answer, nullptr, false);
+  if (!json.is_object()) {
+    return fail(Errc::protocol, "the answer is no JSON: another version of cxxrun runs there");
+  }
+  if (json.contains("error")) {
+    return fail(Errc::refused, text(json, "error"));
+  }
+  return json;
+}
+
+/// Each line that is one.
+std::vector<Json> read_lines(std::string const& answer, std::vector<std::string>& errors) {
+  std::vector<Json> lines;
+  for (auto const& line : split(answer, '\n')) {
+    auto json = line.empty() ? Json() : Json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("error")) {
+      errors.push_back(text(json, "error"));
+    } else if (json.is_object()) {
+      lines.push_back(std::move(json));
+    }
+  }
+  return lines;
+}
+
+/// By the names that the answer itself gives its columns.
+Worker read_worker(Json const& row, std::vector<std::string> const& columns) {
+  Worker worker;
+  for (std::size_t i = 0; row.is_array() && i < std::min(row.size(), columns.size()); ++i) {
+    auto const& name = columns[i];
+    auto const value = number(row[i]).value_or(0);
+    if (name == "step") {
+      worker.step = value;
+    } else if (name == "step_ago_ms") {
+      worker.step_ago = wait(row[i]);
+    } else if (name == "per_step_ms") {
+      worker.per_step = wait(row[i]);
+    } else if (name == "begun") {
+      worker.begun = value;
+    } else if (name == "waits") {
+      worker.waits = value != 0;
+    } else if (name == "memory_mib") {
+      worker.memory_mib = value;
+    } else if (name == "processor_permille") {
+      worker.permille = value;
+    } else if (name == "state" && value > ' ' && value < 127) {
+      worker.state = static_cast<char>(value);
+    }
+  }
+  return worker;
+}
+
+Node read_node(Json const& json, std::vector<std::string> const& columns) {
+  Node node;
+  node.host = text(json, "host");
+  node.generation = number(json, "generation");
+  node.heard_ago = wait(at(json, "heard_ago_ms")).value_or(Millis{0});
+  auto const first = number(json, "first_rank");
+  for (auto const& row : at(json, "ranks")) {
+    node.workers.push_back(read_worker(row, columns));
+    node.workers.back().rank = static_cast<std::uint32_t>(first + node.workers.size() - 1);
+  }
+  return node;
+}
+
+Table::Event read_event(Json const& json) {
+  auto const& seconds = at(json, "at_s");
+  double const at_ms = seconds.is_number() ? seconds.get<double>() * 1000 : 0;
+  Table::Event event{Millis(static_cast<std::int64_t>(std::clamp(at_ms, 0.0, static_cast<double>(kLongestMs)))), ""};
+  event.text = replace_all(text(json, "kind"), "_", " ");
+  if (auto const rank = number(at(json, "rank"))) {
+    event.text += " rank " + std::to_string(*rank);
+  }
+  for (auto const* const name : {"host", "how", "why", "summary"}) {
+    auto const more = text(json, name);
+    event.text += more.empty() ? "" : (name == std::string_view("host") ? " " : ": ") + more;
+  }
+  return event;
+}
+
+}  // namespace
+
+Result<Who> read_who(std::string const& answer) {
+  auto const json = read_object(answer);
+  return json ? Result<Who>(Who{text(*json, "run_id"), text(*json, "step"), text(*json, "host")}) : json.error();
+}
+
+Result<Table> read_table(std::string const& answer) {
+  auto const read = read_object(answer);
+  if (!read) {
+    return read.error();
+  }
+  auto const& json = *read;
+  Table table;
+  table.run_id = text(json, "run_id");
+  table.coordinator = text(json, "coordinator");
+  table.program = text(json, "program");
+  table.phase = text(json, "phase");
+  table.phase_age = wait(at(json, "phase_ms")).value_or(Millis{0});
+  table.job_age = wait(at(json, "job_ms")).value_or(Millis{0});
+  table.generation = number(json, "generation");
+  table.generation_age = wait(at(json, "generation_ms"));
+  table.nodes = number(json, "nodes");
+  table.ranks = number(json, "ranks");
+  table.restarts = number(json, "restarts");
+  table.max_restarts = number(at(json, "max_restarts"));
+  table.why = text(json, "why");
+  std::vector<std::string> columns;
+  for (auto const& name : at(json, "figures")) {
+    columns.push_back(name.is_string() ? name.get<std::string>() : "");
+  }
+  for (auto const& node : at(json, "members")) {
+    table.members.push_back(read_node(node, columns));
+  }
+  std::stable_sort(table.members.begin(), table.members.end(), [](Node const& a, Node const& b) {
+    auto const first = [](Node const& node) { return node.workers.empty() ? UINT32_MAX : node.workers.front().rank; };
+    return first(a) < first(b);
+  });
+  for (auto const& event : at(json, "events")) {
+    if (at(event, "kind") != "time") {
+      table.events.push_back(read_event(event));
+    }
+  }
+  return table;
+}
+
+Items<Stack> read_stacks(std::string const& answer) {
+  Items<Stack> stacks;
+  for (auto const& json : read_lines(answer, stacks.errors)) {
+    Stack stack{static_cast<std::uint32_t>(number(json, "rank")), text(json, "host"), text(json, "place"), {}};
+    for (auto const& frame : at(json, "frames")) {
+      stack.frames.push_back(frame.is_string() ? printable(frame.get<std::string>(), kLongestText) : "?");
+    }
+    stacks.items.push_back(std::move(stack));
+  }
+  return stacks;
+}
+
+Items<Tail> read_tails(std::string const& answer) {
+  Items<Tail> tails;
+  for (auto const& json : read_lines(answer, tails.errors)) {
+    tails.items.push_back(
+        {static_cast<std::uint32_t>(number(json, "rank")), text(json, "host"), text(json, "file"), raw(json, "text")});
+  }
+  return tails;
+}
+
+Events read_events(std::string const& answer) {
+  Events events;
+  for (auto& json : read_lines(answer, events.errors)) {
+    if (json.contains("nonce")) {
+      events.nonce = text(json, "nonce");
+      continue;
+    }
+    auto const count = number(json, "number");
+    json.erase("number");
+    events.items.push_back({count, json.dump(-1, ' ', true, Json::error_handler_t::replace)});
+  }
+  return events;
+}
+
+std::string table_json(Table const& table, std::string const& says, bool well) {
+  Json json{{"version", 1},
+            {"run_id", table.run_id},
+            {"says", says},
+            {"well", well},
+            {"phase", table.phase},
+            {"phase_ms", table.phase_age.count()},
+            {"job_ms", table.job_age.count()},
+            {"program", table.program},
+            {"coordinator", table.coordinator},
+            {"generation", table.generation},
+            {"nodes", table.nodes},
+            {"ranks", table.ranks},
+            {"restarts", table.restarts},
+            {"why", table.why}};
+  if (table.max_restarts) {
+    json["max_restarts"] = *table.max_restarts;
+  }
+  auto& workers = json["workers"] = Json::array();
+  for (auto const& node : table.members) {
+    for (auto const& worker : node.workers) {
+      Json row{{"rank", worker.rank}, {"host", node.host}, {"generation", node.generation}, {"step", worker.step}};
+      if (worker.step_ago) {
+        row["step_ago_ms"] = worker.step_ago->count();
+      }
+      if (worker.per_step) {
+        row["per_step_ms"] = worker.per_step->count();
+      }
+      row.update(Json{{"begun", worker.begun},
+                      {"waits", worker.waits},
+                      {"memory_mib", worker.memory_mib},
+                      {"processor_permille", worker.permille},
+                      {"state", std::string(1, worker.state)},
+                      {"heard_ago_ms", node.heard_ago.count()}});
+      workers.push_back(std::move(row));
+    }
+  }
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+}  // namespace cxxrun::launcher::view

@@ -1,0 +1,103 @@
+// Table: the answers of a job, read: the live table, stacks, the ends of files. Pure and total.
+//
+// They come from another process, maybe of another version, and hold what workers and hosts say of themselves: every
+// text is made safe to show here, and a field that is missing or absurd is as if it were not known.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+#include "src/core/time.hpp"
+
+namespace cxxrun::launcher::view {
+
+/// Of `who`.
+struct Who {
+  std::string run_id;
+  std::string step;
+  std::string host;
+};
+
+struct Worker {
+  std::uint32_t rank = 0;
+  std::uint64_t step = 0;
+  std::optional<Millis> step_ago;
+  std::optional<Millis> per_step;
+  std::uint64_t begun = 0;
+  bool waits = false;
+  std::uint64_t memory_mib = 0;
+  std::uint64_t permille = 0;
+  char state = '?';
+};
+
+struct Node {
+  std::string host;
+  std::uint64_t generation = 0;
+  Millis heard_ago{0};
+  std::vector<Worker> workers;
+};
+
+struct Table {
+  std::string run_id;
+  std::string coordinator;
+  std::string program;
+  std::string phase;
+  Millis phase_age{0};
+  Millis job_age{0};
+  std::uint64_t generation = 0;
+  std::optional<Millis> generation_age;
+  std::uint64_t nodes = 0;  ///< of the generation
+  std::uint64_t ranks = 0;
+  std::uint64_t restarts = 0;
+  std::optional<std::uint64_t> max_restarts;
+  std::string why;
+  std::vector<Node> members;  ///< by the ranks of their workers
+  struct Event {
+    Millis at{0};  ///< since the job's start
+    std::string text;
+  };
+  std::vector<Event> events;  ///< the newest, oldest first
+};
+
+/// Errors: refused (what the other side says), protocol (it is no such answer).
+[[nodiscard]] Result<Who> read_who(std::string const& answer);
+[[nodiscard]] Result<Table> read_table(std::string const& answer);
+
+/// Where one worker is.
+struct Stack {
+  std::uint32_t rank = 0;
+  std::string host;
+  std::string place;
+  std::vector<std::string> frames;
+};
+struct Tail {
+  std::uint32_t rank = 0;
+  std::string host;
+  std::string file;
+  std::string text;  ///< as it was written
+};
+/// What an answer of lines has; one that has an "error" is in `errors`.
+template <class Item>
+struct Items {
+  std::vector<Item> items;
+  std::vector<std::string> errors;
+};
+[[nodiscard]] Items<Stack> read_stacks(std::string const& answer);
+[[nodiscard]] Items<Tail> read_tails(std::string const& answer);
+struct Event {
+  std::uint64_t number = 0;
+  std::string line;  ///< of events.jsonl
+};
+struct Events : Items<Event> {
+  std::string nonce;  ///< of whoever coordinates: from another one on the numbers begin again
+};
+[[nodiscard]] Events read_events(std::string const& answer);
+
+/// One line of JSON for programs: docs/use/live.md. `says`: the sentence; `well`: the job gets on.
+[[nodiscard]] std::string table_json(Table const& table, std::string const& says, bool well);
+
+}  // namespace cxxrun::launcher::view

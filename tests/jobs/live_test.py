@@ -1,0 +1,188 @@
+"""cxxrunctl beside jobs that run. Usage: live_test.py CXXRUN CXXRUNCTL"""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import jobs
+from jobs import GUARD, JobCase, wait_until
+
+CTL = os.path.abspath(sys.argv.pop(2))
+PACKAGE = {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2] / "src/python")}
+
+# Trains, as far as cxxrun can tell, while there is a file for its rank; that of nobody else is needed.
+TRAINER = """
+import os
+import cxxrun
+cxxrun.install()
+def load():
+    while not os.path.exists(DIR + "/go" + RANK):
+        time.sleep(0.01)
+note("up")
+print("hello from", RANK, flush=True)
+for step in range(1, 100000):
+    load()
+    cxxrun.step(step)
+    time.sleep(0.01)
+"""
+
+
+class LiveCase(JobCase):
+    def ctl(self, *arguments, code=0):
+        """Its standard output."""
+        done = subprocess.run([CTL, *arguments], env=self.environment({"LANG": "C"}), capture_output=True, timeout=GUARD)
+        self.said = done.stderr.decode()
+        self.assertEqual(done.returncode, code, f"{done.stdout.decode()}\n{self.said}")
+        return done.stdout.decode()
+
+    def table(self, job):
+        lines = self.ctl("status", job, "--json").splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        table = json.loads(lines[0])
+        self.assertEqual(table["version"], 1)
+        return table
+
+    def go(self, *ranks):
+        for rank in ranks:
+            pathlib.Path(self.path(f"go{rank}")).touch()
+
+    def await_table(self, job, condition, what):
+        return wait_until(lambda: (table := self.table(job)) and condition(table) and table, what)
+
+    def run_id(self):
+        return self.marker
+
+    def begin(self, *arguments, ranks=2):
+        """One node that trains once go() is said."""
+        job = self.start_node(f"--nproc-per-node={ranks}", "--rdzv-id", self.run_id(), *arguments,
+                              *self.python_worker(TRAINER, "train.py"), nnodes="1", env=PACKAGE)
+        self.await_events(ranks, "up")
+        return job
+
+    def end(self, *agents):
+        for agent in agents:
+            agent.process.send_signal(signal.SIGTERM)
+        for agent in agents:
+            agent.wait()
+
+
+class OneNode(LiveCase):
+    def test_a_job_is_shown_from_its_start_to_its_end(self):
+        job = self.begin("--log-dir", self.path("logs"), "--tee", "3")
+        me = self.run_id()
+        table = self.await_table(me, lambda table: len(table["workers"]) == 2, "both workers are told of")
+        self.assertEqual((table["phase"], table["generation"], table["ranks"], table["well"]), ("running", 1, 2, True))
+        self.assertIn("no training step yet", table["says"])
+        self.assertGreater(table["workers"][0]["memory_mib"], 1)
+        self.go(0, 1)
+        table = self.await_table(me, lambda table: all(worker.get("per_step_ms") for worker in table["workers"]), "it trains")
+        self.assertRegex(table["says"], r"^trains: step \d+, 0\.\d+ s a step$")
+        screen = self.ctl("status", me)
+        self.assertRegex(screen, rf"^{me} trains: step \d+, ")
+        self.assertIn("\nnode  ", screen)
+        self.assertLessEqual(len(screen.splitlines()), 24)
+        self.assertLessEqual(max(map(len, screen.splitlines())), 80)
+        screen.encode("ascii")
+        self.ctl("status", "--check", me)
+
+        os.unlink(self.path("go1"))  # rank 1 is in load()
+        def stacks():
+            text = self.ctl("stacks", "all", me)
+            return text if re.search(r'rank 1 on \S+\n    File "\S*train.py", line \d+ in load', text) else None
+        wait_until(stacks, "rank 1 is shown in load()")
+        self.assertIn("in load", self.ctl("stacks", "1", me))
+        self.ctl("stacks", "2", me, code=111)
+        self.assertIn("there is no rank 2 now, but 2 ranks", self.said)
+
+        tail = self.ctl("logs", "1", me)
+        self.assertIn("hello from 1\n", tail)
+        self.assertNotIn("hello from 0\n", tail)
+        events = [json.loads(line) for line in self.ctl("events", me).splitlines()]
+        self.assertEqual([event["kind"] for event in events if event["kind"] != "time"], ["node_joined", "formed", "started"])
+
+        with open(self.path("logs/" + os.listdir(self.path("logs"))[0] + "/events.jsonl")) as kept:
+            self.assertEqual([json.loads(line) for line in kept.readlines()[1:]], events)
+        follow = subprocess.Popen([CTL, "events", "-f", me], env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertIn(b"node_joined", follow.stdout.readline())
+        self.end(job)
+        self.assertIn(follow.wait(GUARD), (0, 111))  # it has nobody to ask any more
+        follow.communicate()
+        self.ctl("status", me, code=113)
+        self.assertIn("no job " + me, self.said)
+
+    def test_a_worker_that_is_stopped_is_named_and_not_woken(self):
+        job = self.begin()
+        me = self.run_id()
+        self.go(0, 1)
+        workers = [pid for pid in jobs.children(job.agent_pid()) if b"train.py" in open(f"/proc/{pid}/cmdline", "rb").read()]
+        os.kill(workers[0], signal.SIGSTOP)
+        table = self.await_table(me, lambda table: not table["well"], "somebody is stopped")
+        self.assertRegex(table["says"], r"^STANDS STILL: rank [01] on \S+ is stopped \(SIGSTOP\)$")
+        self.ctl("status", "--check", me, code=1)
+        self.assertRegex(self.ctl("stacks", "all", me), r"rank [01] on \S+: pid \d+ .*state T")
+        self.assertIn("State:\tT", jobs.read(f"/proc/{workers[0]}/status"))
+        os.kill(workers[0], signal.SIGCONT)
+        self.end(job)
+
+    def test_what_is_not_understood_is_refused_without_harm(self):
+        job = self.begin(ranks=1)
+        me = self.run_id()
+        self.ctl("stauts", code=100)
+        self.assertIn("did you mean status?", self.said)
+        self.await_table(me, lambda table: table["workers"], "its worker is told of")
+        self.ctl("logs", "0", me, code=111)
+        self.assertIn("writes to the console alone: --log-dir DIR --tee 3 keeps it in files", self.said)
+        self.ctl("logs", "0", "no-such-job", code=113)
+        [path] = [value.split("=", 1)[1] for pid in jobs.processes_with(self.marker)
+                  for value in jobs.read(f"/proc/{pid}/environ").split("\0") if value.startswith("CXXRUN_AGENT=")][:1]
+        head = b"CXXWORK\x01"
+        for packet in (b"", b"x", head, head + b"\x04", head + b"\x04\xff\xff\xff\xff", head + b"\x04\x06\0\0\0statu",
+                       head + b"\x04\x08\0\0\0bogus  \n", head + b"\x04\xff\x03\0\0" + b"s" * 1023, b"\0" * 65536):
+            with self.subTest(packet=packet[:20]), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+                stranger.settimeout(GUARD)
+                stranger.connect(path)
+                stranger.send(packet)
+                try:
+                    answer = stranger.recv(65536)
+                except ConnectionResetError:
+                    answer = b""
+                self.assertTrue(not answer or b"error" in answer, answer)
+        silent = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(50)]  # who read no answer
+        for one in silent:
+            one.connect(path)
+            one.send(head + b"\x04\x06\0\0\0status")
+        wait_until(lambda: self.table(me), "it still answers")
+        for one in silent:
+            one.close()
+        self.end(job)
+
+
+class TwoNodes(LiveCase):
+    def test_any_node_tells_of_all_and_somebody_else_when_the_first_is_lost(self):
+        script = self.python_worker(TRAINER, "train.py")
+        self.go(0, 1, 2)
+        agents = [self.start_node("--rdzv-id", self.run_id(), "--nproc-per-node=1", *script, nnodes="2:3", env=PACKAGE)
+                  for _ in range(3)]
+        me = self.run_id()
+        self.await_events(3, "up", generation=1)
+        table = self.await_table(me, lambda table: len(table["workers"]) == 3, "three workers are told of")
+        self.assertEqual(sorted(worker["rank"] for worker in table["workers"]), [0, 1, 2])
+        stacks = [json.loads(line) for line in self.ctl("stacks", "all", me, "--json").splitlines()]
+        self.assertEqual(sorted(stack["rank"] for stack in stacks), [0, 1, 2])
+        coordinator = next(agent for agent in agents if "coordinates" in agent.stderr or agent is agents[0])
+        coordinator.process.kill()
+        def elected():
+            done = subprocess.run([CTL, "status", me, "--json"], env=self.environment(), capture_output=True, timeout=GUARD)
+            self.assertIn(done.returncode, (0, 111), done.stderr)  # 111: electing
+            tables = [json.loads(line) for line in done.stdout.splitlines()]
+            return tables and len(tables[0]["workers"]) == 2 and tables[0]["generation"] > 1
+        wait_until(elected, "the next coordinator tells of both workers")
+        self.end(*agents[1:])
+
+
+if __name__ == "__main__":
+    jobs.main()

@@ -1,0 +1,223 @@
+#include "launcher/live/live.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/live/figures.hpp"
+#include "launcher/story/story_json.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;                  // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher::live;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+using rendezvous::NodePulse;
+namespace story = rendezvous::story;
+
+namespace {
+
+TimePoint const kStart{1000s};
+
+Row told(std::int64_t step, std::int64_t ago) {
+  Row row{};
+  of(row, Figure::step) = step;
+  of(row, Figure::step_ago) = ago;
+  of(row, Figure::begun) = std::min(step, std::numeric_limits<std::int64_t>::max() / 2) * 2;
+  of(row, Figure::state) = 'R';
+  return row;
+}
+
+NodePulse pulse(std::uint64_t generation, std::uint32_t rank_base, std::vector<Row> const& rows) {
+  NodePulse made{generation, rank_base, static_cast<std::uint32_t>(kFigures), {}};
+  for (auto const& row : rows) {
+    made.figures.insert(made.figures.end(), row.begin(), row.end());
+  }
+  return made;
+}
+
+struct Job {
+  Live live;
+  TimePoint now = kStart;
+
+  void happens(story::What what) {
+    story::Event const event{std::chrono::duration_cast<Millis>(now - kStart), std::move(what)};
+    fold(live, event, launcher::event_line(event, 1'700'000'000'000), now);
+  }
+  void start(std::uint64_t generation, std::uint32_t nodes, std::uint32_t ranks) {
+    happens(story::Formed{generation, nodes, ranks, 0, "node[1-2]", "1(x2)"});
+    happens(story::Started{generation});
+  }
+  [[nodiscard]] nlohmann::json json() const {
+    return nlohmann::json::parse(live_json(live, {"4711.0", "node1", "train.py", 3U, "n1"}, now));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("live: the table says what the job does, and since when") {
+  Job job;
+  job.happens(story::NodeJoined{"node1", 1});
+  CHECK(job.json()["phase"] == "waiting");
+  job.now += 2s;
+  job.happens(story::Formed{1, 2, 2, 0, "", ""});
+  CHECK(job.json()["phase"] == "starting");
+  job.happens(story::Started{1});
+  job.now += 3s;
+  auto json = job.json();
+  CHECK(json["version"] == 1);
+  CHECK(json["run_id"] == "4711.0");
+  CHECK(json["phase"] == "running");
+  CHECK(json["phase_ms"] == 3000);
+  CHECK(json["job_ms"] == 5000);
+  CHECK(json["generation_ms"] == 3000);
+  CHECK(json["ranks"] == 2);
+  CHECK(json["max_restarts"] == 3);
+  job.happens(story::WorkerFailed{1, 1, "node2", "exit code 1"});
+  CHECK(job.json()["why"] == "rank 1 on node2: exit code 1");
+  job.happens(story::Stopping{1, "failure", "rank 1 failed"});
+  CHECK(job.json()["phase"] == "stopping");
+  job.happens(story::Ended{{1, 2, 2, true, 0ms, 0ms, 0ms, "rank 1 failed"}});
+  CHECK(job.json()["phase"] == "waiting");
+  CHECK(job.json()["why"] == "rank 1 failed");
+  job.happens(story::Restart{1, 0ms});
+  CHECK(job.json()["restarts"] == 1);
+  job.happens(story::Concluded{"failed", 1, "rank 1 failed"});
+  CHECK(job.json()["phase"] == "over");
+}
+
+TEST_CASE("live: a node is what its last pulse says, and each worker has the time of its steps") {
+  Job job;
+  job.start(1, 2, 3);
+  fold(job.live, 7, "node2", pulse(1, 1, {told(10, 0), told(10, 500)}), job.now);
+  fold(job.live, 3, "node1", pulse(1, 0, {told(10, 0)}), job.now);
+  CHECK(job.json()["members"][1]["ranks"][0][0] == -1);  // one instant is no speed
+  job.now += 5s;
+  fold(job.live, 7, "node2", pulse(1, 1, {told(20, 1000), told(10, 5500)}), job.now);
+  auto const json = job.json();
+  auto const& node = json["members"][1];
+  CHECK(node["host"] == "node2");
+  CHECK(node["first_rank"] == 1);
+  CHECK(node["heard_ago_ms"] == 0);
+  CHECK(json["members"][0]["heard_ago_ms"] == 5000);
+  CHECK(json["figures"].size() == node["ranks"][0].size());
+  CHECK(json["figures"][0] == "per_step_ms");
+  CHECK(node["ranks"][0][0] == 400);  // 10 steps in 4 s
+  CHECK(node["ranks"][1][0] == -1);
+  CHECK(json["figures"][1] == "step");
+  CHECK(node["ranks"][0][1] == 20);
+}
+
+TEST_CASE("live: a step time is of the last ten seconds, and of this generation alone") {
+  Job job;
+  job.start(1, 1, 1);
+  auto const see = [&job](std::uint64_t generation, std::int64_t step) {
+    fold(job.live, 3, "node1", pulse(generation, 0, {told(step, 0)}), job.now);
+    return job.live.members.at(3).speeds[0].per_step;
+  };
+  see(1, 10);
+  job.now += 1s;
+  CHECK(see(1, 11) == 1s);
+  job.now += 5s;
+  CHECK(see(1, 21) == 1s);  // not yet
+  job.now += 5s;
+  CHECK(see(1, 31) == 500ms);
+  job.now += 20s;
+  CHECK(see(1, 31) == 500ms);  // it stands still
+  CHECK_FALSE(see(2, 5));
+}
+
+TEST_CASE("live: numbers that no worker can have are no trouble") {
+  Job job;
+  job.start(1, 1, 1);
+  auto const most = std::numeric_limits<std::int64_t>::max();
+  for (auto const& row : {told(most, most), told(-1, -7), told(most, 0), told(1, 0), told(most, 0)}) {
+    fold(job.live, 3, "node1", pulse(1, 0xffff'ffff, {row}), job.now);
+    job.now += 11s;
+    CHECK(job.json()["members"].size() == 1);
+  }
+  fold(job.live, 3, "node1\n\"\xff", {1, 0, 1'000'000, {1, 2, 3}}, job.now);  // not one whole worker
+  CHECK(job.json()["members"][0]["ranks"].empty());
+}
+
+TEST_CASE("live: of a pulse of another version the figures that are known count") {
+  Job job;
+  job.start(1, 1, 2);
+  fold(job.live, 3, "node1", {1, 0, 2, {10, 100, 11, 200}}, job.now);
+  CHECK(job.json()["members"][0]["ranks"][1] == nlohmann::json({-1, 11, 200}));
+  fold(job.live, 3, "node1", {1, 0, kFigures + 1, std::vector<std::int64_t>(kFigures + 1, 7)}, job.now);
+  CHECK(job.json()["members"][0]["ranks"][0].size() == kFigures + 1);  // with the speed, and without the last
+}
+
+TEST_CASE("live: who is silent for a minute, and whoever was in the generation before, is forgotten") {
+  Job job;
+  job.start(1, 2, 2);
+  fold(job.live, 3, "node1", pulse(1, 0, {told(1, 0)}), job.now);
+  fold(job.live, 7, "node2", pulse(1, 1, {told(1, 0)}), job.now);
+  CHECK(agent_of(job.live, 1) == 7U);
+  CHECK_FALSE(agent_of(job.live, 2));
+  job.now += 61s;
+  fold(job.live, 3, "node1", pulse(1, 0, {told(1, 0)}), job.now);
+  CHECK(job.live.members.size() == 1);
+  job.start(2, 2, 2);
+  CHECK(job.live.members.empty());
+}
+
+TEST_CASE("live: pulses come every five seconds, each second for who watches, and less often from many nodes") {
+  Live live;
+  CHECK(pace_of(live, false) == 5s);
+  CHECK(pace_of(live, true) == 1s);
+  live.nodes = 2048;
+  CHECK(pace_of(live, true) == 5120ms);  // 25 us each: half a percent of a core
+  CHECK(pace_of(live, false) == 5120ms);
+}
+
+TEST_CASE("live: the last thousand events are kept, by numbers that go on") {
+  Job job;
+  for (int i = 0; i < 1500; ++i) {
+    job.happens(story::NodeJoined{"node" + std::to_string(i), 1});
+  }
+  auto const count = [&job](std::uint64_t after) {
+    auto const text = lines_json(job.live, {}, after);
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  CHECK(count(0) == 1001);
+  CHECK(count(1499) == 2);
+  CHECK(count(1500) == 1);
+  CHECK(lines_json(job.live, {"r", "h", "p", {}, "n1"}, 1499)
+            .starts_with("{\"nonce\":\"n1\"}\n{\"number\":1500,\"time\":"));
+  CHECK(job.json()["events"].size() == 20);
+}
+
+TEST_CASE("live: whoever was elected knows of the time before, and names nobody until the pulses come") {
+  Job job;
+  rendezvous::History known;
+  known.ranks = 16;
+  job.now += 60s;
+  job.happens(story::TookOver{4, known, {}});
+  auto const json = job.json();
+  CHECK(json["phase"] == "waiting");
+  CHECK(json["job_ms"] == 60'000);
+  CHECK(json["generation"] == 4);
+  CHECK(json["members"].empty());
+}
+
+TEST_CASE("live: a text is cut into parts between characters") {
+  CHECK(parts_of("", 4) == std::vector<std::string>{""});
+  CHECK(parts_of("abcdef", 4) == std::vector<std::string>{"abcd", "ef"});
+  CHECK(parts_of("abc\xc3\xa4"
+                 "d",
+                 4) == std::vector<std::string>{"abc",
+                                                "\xc3\xa4"
+                                                "d"});
+  CHECK(parts_of("\x80\x80\x80\x80\x80", 4) == std::vector<std::string>{"\x80\x80\x80\x80", "\x80"});
+}
+
+TEST_CASE("live: what a host or a worker says of itself stays one line of JSON") {
+  CHECK(error_json("a\n\"b\xff") == "{\"error\":\"a\\n\\\"b\xef\xbf\xbd\"}\n");
+  auto const stack = nlohmann::json::parse(stack_json(3, "node1", {"a.py:3 in \x1b[31m"}, ""));
+  CHECK(stack["frames"][0] == "a.py:3 in \x1b[31m");
+  auto const tail = nlohmann::json::parse(tail_json(3, "node1", "/logs/x", "\xff\n"));
+  CHECK(tail["text"] == "\xef\xbf\xbd\n");
+  CHECK(nlohmann::json::parse(who_json("r", "", "h"))["run_id"] == "r");
+}

@@ -1,0 +1,35 @@
+#include "launcher/live/question.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun::launcher::live;  // NOLINT(google-build-using-namespace)
+using What = Question::What;
+
+TEST_CASE("question: each reads back as it was written") {
+  for (Question const& question :
+       {Question{What::who, 0, {}}, Question{What::status, 0, {}}, Question{What::events, 812, {}},
+        Question{What::stacks, 0, {}}, Question{What::stacks, 0, {3, 5}}, Question{What::logs, 4096, {12}}}) {
+    CHECK(parse_question(question_text(question)) == question);
+  }
+  CHECK(question_text({What::stacks, 0, {3, 5}}) == "stacks 3,5");
+  CHECK(question_text({What::logs, 4096, {12}}) == "logs 12 4096");
+}
+
+TEST_CASE("question: anything else is none") {
+  for (auto const* const text : {"",          " ",          "status ",
+                                 "status 1",  "Status",     "events",
+                                 "events x",  "events -1",  "events 99999999999999999999",
+                                 "stacks",    "stacks ",    "stacks 1,",
+                                 "stacks -1", "stacks 1 2", "stacks 4294967296",
+                                 "logs 1",    "logs all 1", "logs 1 2 3",
+                                 "kill",      "who\n"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_question(text));
+  }
+  std::string ranks = "stacks 0";
+  for (std::size_t i = 1; i < kMostRanks; ++i) {
+    ranks += ",1";
+  }
+  CHECK(parse_question(ranks));
+  CHECK_FALSE(parse_question(ranks + ",1"));
+}

@@ -1,0 +1,83 @@
+#include "launcher/view/ctl_options.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;                  // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher;        // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher::view;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+std::string refusal(std::vector<std::string> const& arguments, CtlOptions& options) {
+  options = {};
+  auto const command = ctl_command(options);
+  auto const early = parse(command, options_first(command, arguments));
+  CHECK((!early || early->code == 100));
+  return early ? early->text : "";
+}
+
+CtlOptions parsed(std::vector<std::string> const& arguments) {
+  CtlOptions options;
+  CHECK(refusal(arguments, options).empty());
+  return options;
+}
+
+std::string refused(std::vector<std::string> const& arguments) {
+  CtlOptions options;
+  return refusal(arguments, options);
+}
+
+}  // namespace
+
+TEST_CASE("cxxrunctl: without a word it shows the status, and a number is a job") {
+  CHECK(parsed({}).verb == Verb::status);
+  CHECK(parsed({}).job.empty());
+  CHECK(parsed({"4711"}).job == "4711");
+  CHECK(parsed({"4711.0", "--json"}).job == "4711.0");
+  CHECK(parsed({"status", "run"}).job == "run");
+  CHECK(parsed({"events", "-f", "4711"}).follow);
+}
+
+TEST_CASE("cxxrunctl: options may stand behind the words") {
+  auto const options = parsed({"logs", "12", "4711", "-n", "5"});
+  CHECK(options.verb == Verb::logs);
+  CHECK(options.ranks == std::vector<std::uint32_t>{12});
+  CHECK(options.job == "4711");
+  CHECK(options.lines == 5);
+  CHECK(parsed({"--lines=7", "logs", "12"}).lines == 7);
+  CHECK(parsed({"status", "--", "-strange-run"}).job == "-strange-run");
+}
+
+TEST_CASE("cxxrunctl: ranks come before the job") {
+  CHECK(parsed({"stacks"}).ranks.empty());
+  CHECK(parsed({"stacks", "all", "4711"}).job == "4711");
+  CHECK(parsed({"stacks", "all", "4711"}).ranks.empty());
+  CHECK(parsed({"stacks", "3,5"}).ranks == std::vector<std::uint32_t>{3, 5});
+}
+
+TEST_CASE("cxxrunctl: what is no command line is refused in a line that says what to type") {
+  CHECK(refused({"stauts"}) == "cxxrunctl: stauts is nothing that this program does; did you mean status?\n");
+  CHECK(refused({"page"}) ==
+        "cxxrunctl: page is nothing that this program does; it knows status, stacks, logs, events\n");
+  CHECK(refused({"logs"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
+  CHECK(refused({"logs", "1,2"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
+  CHECK(refused({"stacks", "run"}) ==
+        "cxxrunctl: ranks are expected, 3 or 3,5, not run; the job comes last: cxxrunctl stacks all run\n");
+  CHECK(refused({"stacks", "4294967296"}).starts_with("cxxrunctl: ranks are expected"));
+  CHECK(refused({"status", "1", "2"}) == "cxxrunctl: unexpected argument 2\n");
+  CHECK(refused({"events", "--check"}) == "cxxrunctl: --check is for status alone\n");
+  CHECK(refused({"status", "-f"}) == "cxxrunctl: --follow is for events alone\n");
+  CHECK(refused({"--bogus"}).starts_with("cxxrunctl: unknown option --bogus"));
+  CHECK(refused({"logs", "1", "-n"}).starts_with("cxxrunctl: --lines needs a value"));
+  CHECK(refused({"\x1b[31m"}).find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("cxxrunctl: a job is meant by its id, its step, or the number of its Slurm job") {
+  CHECK(is_meant("4711.0", "4711.0", "4711.0"));
+  CHECK(is_meant("4711", "4711.0", "4711.0"));
+  CHECK(is_meant("4711", "my run", "4711.0"));
+  CHECK(is_meant("my run", "my run", ""));
+  CHECK_FALSE(is_meant("471", "4711.0", "4711.0"));
+  CHECK_FALSE(is_meant("", "4711.0", ""));
+  CHECK_FALSE(is_meant("4711.1", "4711.0", "4711.0"));
+}

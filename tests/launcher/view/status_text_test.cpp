@@ -1,0 +1,229 @@
+// What cxxrunctl says of an answer, from the bytes to the screen.
+#include "launcher/view/status_text.hpp"
+
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "src/core/text.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;                  // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher::view;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+
+namespace {
+
+/// per step, step, ago, begun, waits, memory, processor, state
+using Row = std::vector<std::int64_t>;
+
+Json node(std::string const& host, int first, std::vector<Row> const& rows, int heard_ago = 400) {
+  return {{"host", host}, {"generation", 2}, {"heard_ago_ms", heard_ago}, {"first_rank", first}, {"ranks", rows}};
+}
+
+Json job(std::vector<Json> const& members, std::string const& phase = "running") {
+  return {{"version", 1},
+          {"run_id", "4711.0"},
+          {"coordinator", "node1"},
+          {"program", "train.py"},
+          {"phase", phase},
+          {"phase_ms", 120'000},
+          {"job_ms", 7'985'000},
+          {"generation", 2},
+          {"generation_ms", 2'470'000},
+          {"nodes", 2},
+          {"ranks", 4},
+          {"restarts", 1},
+          {"max_restarts", 3},
+          {"why", ""},
+          {"figures",
+           {"per_step_ms", "step", "step_ago_ms", "begun", "waits", "memory_mib", "processor_permille", "state"}},
+          {"members", members},
+          {"events", Json::array()}};
+}
+
+Table table_of(Json const& json) {
+  auto table = read_table(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  REQUIRE(table);
+  return *std::move(table);
+}
+
+Row healthy(std::int64_t step = 12'480) {
+  return {1910, step, 300, step * 4, 1, 88'000, 970, 'R'};
+}
+
+std::string says(Json const& json) {
+  return judge(table_of(json)).sentence;
+}
+bool well(Json const& json) {
+  return judge(table_of(json)).well;
+}
+
+}  // namespace
+
+TEST_CASE("status: a job that trains is one sentence, then the figures of its nodes") {
+  auto json = job({node("node2", 2, {healthy(), healthy()}), node("node1", 0, {healthy(), healthy()})});
+  json["events"] = {{{"kind", "worker_failed"}, {"at_s", 5515.0}, {"rank", 3}, {"host", "node1"}, {"how", "signal 9"}},
+                    {{"kind", "time"}, {"at_s", 5516.0}}};
+  CHECK(status_text(table_of(json), false) ==
+        "4711.0 trains: step 12480, 1.91 s a step\n"
+        "train.py, 2:13:05 h; generation 2 for 0:41:10 h; 4 ranks on 2 nodes\n"
+        "restarts 1 of 3; coordinated on node1\n"
+        "node            ranks           step    a step    begun wait MiB max   CPU state\n"
+        "node1           0-1            12480    1.91 s    49920    2   88000  194% R\n"
+        "node2           2-3            12480    1.91 s    49920    2   88000  194% R\n"
+        "0:41:10 h ago  worker failed rank 3 node1: signal 9\n");
+  CHECK(well(json));
+}
+
+TEST_CASE("status: no step for ten times the usual one is standing still, and who is behind is named") {
+  auto late = healthy();
+  late[3] -= 1;
+  auto still = [&](std::int64_t ago) {
+    auto one = healthy();
+    auto two = late;
+    one[2] = two[2] = ago;
+    return job({node("node1", 0, {one, one}), node("node2", 2, {two, one})});
+  };
+  CHECK(says(still(62'000)) ==
+        "STANDS STILL: no step for 0:01:02 h, 1.91 s is usual; rank 2 on node2 has begun 49919 collectives, others "
+        "49920");
+  CHECK_FALSE(well(still(62'000)));
+  CHECK(well(still(18'000)));
+  auto equal = job({node("node1", 0, {{1910, 5, 62'000, 10, 1, 1, 1, 'S'}}),
+                    node("node2", 1, {{1910, 5, 62'000, 10, 1, 1, 1, 'S'}})});
+  CHECK(says(equal) == "STANDS STILL: no step for 0:01:02 h, 1.91 s is usual");
+  auto fast = job({node("node1", 0, {{5, 5, 9'000, 10, 1, 1, 1, 'S'}})});
+  CHECK(well(fast));  // some seconds are an evaluation, whatever a step takes
+}
+
+TEST_CASE("status: a worker that is stopped, and a node that is silent, come first") {
+  auto stopped = healthy();
+  stopped[7] = 'T';
+  auto const json = job({node("node1", 0, {healthy(), healthy()}), node("node2", 2, {stopped, healthy()})});
+  CHECK(says(json) == "STANDS STILL: rank 2 on node2 is stopped (SIGSTOP)");
+  CHECK(says(job({node("node1", 0, {healthy()}), node("node2", 1, {healthy()}, 17'000)})) ==
+        "is not heard: node2 has told nothing for 17.0 s");
+}
+
+TEST_CASE("status: without training steps, without pulses and outside of a generation it says what is known") {
+  CHECK(says(job({node("node1", 0, {{-1, 0, -1, 0, 0, 20, 5, 'S'}})})) ==
+        "runs for 0:02:00 h: its program has told of no training step yet");
+  CHECK(says(job({node("node1", 0, {{-1, 0, -1, 7, 0, 20, 5, 'S'}})})) ==
+        "runs for 0:02:00 h: its program has told of no training step yet; 7 collectives begun");
+  CHECK(says(job({})) == "runs for 0:02:00 h: its program has told of no training step yet");
+  CHECK(says(job({}, "starting")) == "starts 4 ranks on 2 nodes for 0:02:00 h");
+  auto json = job({}, "waiting");
+  json["why"] = "lost node2";
+  CHECK(says(json) == "WAITS for nodes for 0:02:00 h: lost node2");
+  json["phase"] = "over";
+  CHECK(says(json) == "is OVER: lost node2");
+  json["phase"] = "stopping";
+  CHECK(says(json) == "STOPS its workers for 0:02:00 h: lost node2");
+  CHECK_FALSE(well(json));
+}
+
+TEST_CASE("status: a screen has at most 24 lines of 80 columns of ASCII, whatever a job is") {
+  std::vector<Json> members;
+  for (int i = 0; i < 500; ++i) {
+    members.push_back(node("a-very-long-host-name-\xc3\xa4\x1b[31m-" + std::to_string(i), i, {healthy()}, 100'000));
+  }
+  auto json = job(members);
+  json["why"] = std::string(5000, 'w');
+  json["program"] = "<b>\n\x07" + std::string(300, 'p');
+  json["run_id"] = std::string(300, 'r');
+  for (int i = 0; i < 20; ++i) {
+    json["events"].push_back(
+        {{"kind", "node_lost"}, {"at_s", i}, {"host", "x"}, {"how", std::string(300, 'h') + "\n"}});
+  }
+  auto const text = status_text(table_of(json), false);
+  std::istringstream lines(text);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    CHECK(line.size() <= 80);
+    CHECK(line.find_first_not_of(
+              " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz"
+              "{|}~") == std::string::npos);
+  }
+  CHECK(count <= 24);
+  CHECK(text.find("and 489 nodes more") != std::string::npos);
+  CHECK(status_text(table_of(json), true).size() > text.size());
+}
+
+TEST_CASE("status: an answer that is none, or one that says why there is none, is told") {
+  CHECK(read_table("").error().code == Errc::protocol);
+  CHECK(read_table("[1]").error().code == Errc::protocol);
+  auto const refused = read_table("{\"error\":\"nobody coordinates: electing\\u001b\"}");
+  CHECK(refused.error().context == "nobody coordinates: electing?");
+  auto const empty = read_table("{}");
+  REQUIRE(empty);
+  CHECK_FALSE(status_text(*empty, false).empty());
+  for (auto const* const text : {R"({"members":7,"events":{"a":1},"figures":[1,2]})",
+                                 R"({"members":[{"ranks":[[1],5,{"a":1}],"first_rank":-1}],"figures":["step"]})",
+                                 R"({"job_ms":18446744073709551615,"phase_ms":-5,"generation_ms":1e300})",
+                                 R"({"phase":"running","members":[null,{"host":3}],"events":[null,{"at_s":1e999}]})"}) {
+    CAPTURE(text);
+    auto const table = read_table(text);
+    CHECK((!table || !status_text(*table, true).empty()));
+  }
+}
+
+TEST_CASE("status: for programs each worker is an object, and the sentence stands beside the figures") {
+  auto const table = table_of(job({node("node1", 0, {healthy(), {-1, 0, -1, 3, 0, 20, 5, 'S'}})}));
+  auto const json = Json::parse(table_json(table, "trains", true));
+  CHECK(json["version"] == 1);
+  CHECK(json["says"] == "trains");
+  CHECK(json["well"] == true);
+  CHECK(json["workers"][0]["per_step_ms"] == 1910);
+  CHECK(json["workers"][0]["state"] == "R");
+  CHECK(json["workers"][1]["rank"] == 1);
+  CHECK_FALSE(json["workers"][1].contains("step_ago_ms"));
+}
+
+TEST_CASE("stacks: equal ones are shown once, the rarest first") {
+  std::string answer;
+  for (int rank = 0; rank < 6; ++rank) {
+    answer += Json{{"rank", rank},
+                   {"host", "node1"},
+                   {"place", ""},
+                   {"frames", {rank == 3 ? "train.py:33 in load" : "train.py:88 in step", "train.py:9 in <module>"}}}
+                  .dump() +
+              "\n";
+  }
+  answer += R"({"rank":6,"host":"node2","place":"pid 71 (sh), state S, waiting in do_wait","frames":[]})"
+            "\n";
+  answer += R"({"rank":7,"host":"node2","place":"pid 72 (sh), state S, waiting in do_wait","frames":[]})"
+            "\n";
+  answer += "{\"error\":\"no answer within 8 s from node3\"}\nrubbish\n";
+  auto const stacks = read_stacks(answer);
+  CHECK(stacks.errors == std::vector<std::string>{"no answer within 8 s from node3"});
+  CHECK(stacks_text(stacks.items, false) ==
+        "rank 3 on node1\n"
+        "    train.py:33 in load\n"
+        "    train.py:9 in <module>\n"
+        "ranks 6-7: pid 71 (sh), state S, waiting in do_wait\n"
+        "ranks 0-2,4-5\n"
+        "    train.py:88 in step\n"
+        "    train.py:9 in <module>\n");
+}
+
+TEST_CASE("logs: the last lines, as they are in a pipe and harmless on a terminal") {
+  std::vector<Tail> const one{{3, "node1", "/logs/stderr.log", "a\nb\n\x1b[2Jc"}};
+  CHECK(tails_text(one, 2, false) == "b\n\x1b[2Jc\n");
+  CHECK(tails_text(one, 2, true).find('\x1b') == std::string::npos);
+  CHECK(tails_text(one, 100, false) == "a\nb\n\x1b[2Jc\n");
+  CHECK(tails_text({{3, "node1", "/x", "a\nb\n"}, {3, "node1", "/y", ""}}, 1, false) ==
+        "==> node1:/x <==\nb\n==> node1:/y <==\n");
+  CHECK(tails_text(one, 0, false).empty());
+}
+
+TEST_CASE("events: each is the line of events.jsonl") {
+  auto const events = read_events(
+      "{\"nonce\":\"n1\"}\n{\"number\":7,\"time\":\"t\",\"at_s\":1.5,\"kind\":\"started\"}\n{\"error\":\"x\"}\n");
+  REQUIRE(events.items.size() == 1);
+  CHECK(events.nonce == "n1");
+  CHECK(events.items[0].number == 7);
+  CHECK(events.items[0].line == R"({"time":"t","at_s":1.5,"kind":"started"})");
+  CHECK(events.errors.size() == 1);
+}
