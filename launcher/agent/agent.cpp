@@ -17,14 +17,12 @@
 #include "launcher/agent/hosting.hpp"
 #include "launcher/agent/joining.hpp"
 #include "launcher/agent/live_node.hpp"
-#include "launcher/agent/live_workers.hpp"
 #include "launcher/agent/policies.hpp"
 #include "launcher/agent/port_watch.hpp"
 #include "launcher/agent/refusing.hpp"
 #include "launcher/hangs/hang_guard.hpp"
 #include "launcher/job_end/end_watch.hpp"
 #include "launcher/life/agent_state.hpp"
-#include "launcher/live/live.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/place/machine.hpp"
@@ -395,37 +393,6 @@ class Agent {
     live_node_.begin(std::hash<std::string>()(config_.nonce));
   }
 
-  // ---- the live view -----------------------------------------------------------------------------------------
-
-  [[nodiscard]] LiveWorkers::Of workers_now() const {
-    auto const& state = machine_.state;
-    LiveWorkers::Of of{0, 0, 0, config_.facts.host, config_.facts.log_root};
-    if (state.workers && !state.check && state.generation) {
-      of.number = state.generation->number;
-      of.rank_base = state.generation->rank_base;
-      of.workers = state.generation->local_size;
-    }
-    return of;
-  }
-
-  LiveNode::Handlers live_handlers() {
-    LiveNode::Handlers on;
-    on.send = [this](rendezvous::LiveUp const& message) {
-      return machine_.state.joined && links_.tell(machine_.state.follower.main, message);
-    };
-    on.look = [this] { return live_workers_.look(workers_now()); };
-    on.who = [this] { return live::who_json(config_.facts.run_id, config_.topology.step, config_.facts.host); };
-    on.why_not = [this] {
-      auto const& state = machine_.state;
-      return std::string(state.joined ? "nobody coordinates: electing; once more in some seconds"
-                                      : "this node is still looking for the others of its job");
-    };
-    on.answer = [this](live::Question const& question, LiveWorkers::Part const& part) {
-      live_workers_.answer(workers_now(), question, part);
-    };
-    return on;
-  }
-
   // ---- the end -----------------------------------------------------------------------------------------------
 
   int conclude() {
@@ -470,8 +437,8 @@ class Agent {
   PortWatch port_watch_{io_, [this](std::uint16_t port) { try_also(port); }};
   std::shared_ptr<Supervisor> supervisor_ = std::make_shared<Supervisor>(io_, pump_, handlers(), config_.sockets);
   WorkerMemory memory_{io_, config_.sockets};
-  LiveWorkers live_workers_{io_, *supervisor_};
-  LiveNode live_node_{io_, live_handlers()};
+  LiveNode live_node_{io_, config_, machine_.state, *supervisor_,
+                      [this](auto const& message) { return links_.tell(machine_.state.follower.main, message); }};
   std::shared_ptr<HangGuard> hangs_ =
       std::make_shared<HangGuard>(io_, *supervisor_, config_.options, config_.facts, config_.environment,
                                   [this](agent::Event event) { feed(std::move(event)); });
@@ -540,9 +507,7 @@ class Agent {
       feed(agent::StoodStill{number, {}, {named}});
     };
     on.prove = make_witness(keys_, config_);
-    on.asked = [this](os::UniqueFd connection, std::string const& question) {
-      live_node_.asked(std::move(connection), question);
-    };
+    on.asked = [this](auto connection, auto const& question) { live_node_.asked(std::move(connection), question); };
     on.parent_kills = [this] { return page_.kills(); };
     return on;
   }

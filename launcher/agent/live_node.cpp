@@ -93,8 +93,9 @@ struct LiveNode::Waiting {
   os::Timer deadline;
 };
 
-LiveNode::LiveNode(boost::asio::io_context& io, Handlers handlers)
-    : io_(io), handlers_(std::move(handlers)), timer_(io) {}
+LiveNode::LiveNode(boost::asio::io_context& io, AgentConfig const& config, agent::State const& state,
+                   Supervisor& supervisor, Send send)
+    : io_(io), config_(config), state_(state), send_(std::move(send)), workers_(io, supervisor), timer_(io) {}
 
 LiveNode::~LiveNode() = default;
 
@@ -102,11 +103,27 @@ void LiveNode::begin(std::uint64_t spread) {
   timer_.after(Millis(1 + spread % static_cast<std::uint64_t>(pace_.count())), [this] { beat(); });
 }
 
+LiveWorkers::Of LiveNode::workers_now() const {
+  LiveWorkers::Of of{0, 0, 0, config_.facts.host, config_.facts.log_root};
+  if (state_.workers && !state_.check && state_.generation) {
+    of.number = state_.generation->number;
+    of.rank_base = state_.generation->rank_base;
+    of.workers = state_.generation->local_size;
+  }
+  return of;
+}
+
+void LiveNode::send_pulse() {
+  if (state_.joined) {
+    (void)send_(workers_.look(workers_now()));
+  }
+}
+
 void LiveNode::beat() {
   if (Clock::now() - paced_ > kPaceHolds) {
     pace_ = rendezvous::Pace{}.every;
   }
-  (void)handlers_.send(handlers_.look());
+  send_pulse();
   timer_.after(pace_, [this] { beat(); });
 }
 
@@ -127,12 +144,12 @@ void LiveNode::hear(rendezvous::Ask const& ask) {
   auto const reply = [this, id = ask.id](std::string const& text, bool more) {
     auto parts = live::parts_of(text, rendezvous::kMaxTold);
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      (void)handlers_.send(rendezvous::Told{id, std::move(parts[i]), more || i + 1 < parts.size()});
+      (void)send_(rendezvous::Told{id, std::move(parts[i]), more || i + 1 < parts.size()});
     }
   };
   auto const question = live::parse_question(ask.text);
   if (question) {
-    handlers_.answer(*question, reply);
+    workers_.answer(workers_now(), *question, reply);
   } else {
     reply(live::error_json("this agent does not know the question \"" + printable(ask.text) + "\""), false);
   }
@@ -159,7 +176,7 @@ void LiveNode::asked(os::UniqueFd connection, std::string const& question) {
   auto const asker = std::make_shared<Asker>(io_, std::move(connection), askers_);
   auto const parsed = live::parse_question(question);
   if (parsed && parsed->what == live::Question::What::who) {
-    asker->say(handlers_.who(), false);
+    asker->say(live::who_json(config_.facts.run_id, config_.topology.step, config_.facts.host), false);
   } else if (waiting_.size() >= kMostWaiting) {
     asker->say(live::error_json("others are asking: once more in some seconds"), false);
   } else {
@@ -169,8 +186,11 @@ void LiveNode::asked(os::UniqueFd connection, std::string const& question) {
 
 void LiveNode::ask(std::shared_ptr<Asker> const& asker, std::string const& question) {
   auto const id = ++last_id_;
-  if (!handlers_.send(rendezvous::Ask{id, question})) {
-    return asker->say(live::error_json(handlers_.why_not()), false);
+  send_pulse();  // before it: who asks sees this node as it is now
+  if (!state_.joined || !send_(rendezvous::Ask{id, question})) {
+    return asker->say(live::error_json(state_.joined ? "nobody coordinates: electing; once more in some seconds"
+                                                     : "this node is still looking for the others of its job"),
+                      false);
   }
   auto waiting = std::make_unique<Waiting>(io_);
   waiting->asker = asker;

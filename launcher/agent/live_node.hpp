@@ -11,7 +11,9 @@
 #include <memory>
 #include <string>
 
-#include "launcher/live/question.hpp"
+#include "launcher/agent/agent_config.hpp"
+#include "launcher/agent/live_workers.hpp"
+#include "launcher/life/agent_state.hpp"
 #include "rendezvous/protocol/live_messages.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/timer.hpp"
@@ -24,18 +26,11 @@ namespace cxxrun::launcher {
 
 class LiveNode {
  public:
-  struct Handlers {
-    /// To the coordinator. False: nobody coordinates.
-    std::function<bool(rendezvous::LiveUp const&)> send;
-    std::function<rendezvous::NodePulse()> look;
-    /// {"run_id": …}, one line of JSON.
-    std::function<std::string()> who;
-    /// Why `send` is of no use now, for people.
-    std::function<std::string()> why_not;
-    /// What only this node knows, asked by the coordinator. See LiveWorkers::answer.
-    std::function<void(live::Question const&, std::function<void(std::string, bool)>)> answer;
-  };
-  LiveNode(boost::asio::io_context& io, Handlers handlers);
+  /// To the coordinator. False: there is none.
+  using Send = std::function<bool(rendezvous::LiveUp const&)>;
+  /// All outlive it.
+  LiveNode(boost::asio::io_context& io, AgentConfig const& config, agent::State const& state, Supervisor& supervisor,
+           Send send);
   ~LiveNode();
   LiveNode(LiveNode const&) = delete;
   LiveNode& operator=(LiveNode const&) = delete;
@@ -49,6 +44,8 @@ class LiveNode {
 
  private:
   class Asker;
+  [[nodiscard]] LiveWorkers::Of workers_now() const;
+  void send_pulse();
   void beat();
   void hear(rendezvous::Pace const& pace);
   void hear(rendezvous::Ask const& ask);
@@ -57,7 +54,10 @@ class LiveNode {
   void give_up(std::uint64_t id);
 
   boost::asio::io_context& io_;
-  Handlers handlers_;
+  AgentConfig const& config_;
+  agent::State const& state_;
+  Send send_;
+  LiveWorkers workers_;
   os::Timer timer_;
   Millis pace_ = rendezvous::Pace{}.every;
   TimePoint paced_;                                        // when that was told

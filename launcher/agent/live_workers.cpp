@@ -29,6 +29,7 @@ using live::Figure;
 
 constexpr std::size_t kShownFrames = 24;
 constexpr Millis kTailPatience{3000};
+constexpr Millis kLeastSpan{500};  // of processor time, which the kernel counts in hundredths of a second
 
 /// Its last bytes, from the beginning of a line on where there is one; nothing: there is no such file.
 std::optional<std::string> tail_of(std::string const& path, std::uint64_t most) {
@@ -83,11 +84,14 @@ live::Row LiveWorkers::row_of(std::uint32_t local_rank, TimePoint now) {
   of(row, Figure::memory) = whole(os::mib_of_pages(usage->pages));
   auto& used = used_[local_rank];
   auto const passed = std::chrono::duration_cast<Millis>(now - used.at).count();
-  if (used.pid == pid && passed > 0 && usage->ticks >= used.ticks) {
-    of(row, Figure::processor) =
-        whole(os::ms_of_ticks(usage->ticks - used.ticks) * 1000 / static_cast<std::uint64_t>(passed));
+  bool const same = used.pid == pid && usage->ticks >= used.ticks;
+  if (same && passed >= kLeastSpan.count()) {
+    auto const ms = os::ms_of_ticks(usage->ticks - used.ticks);
+    used = {pid, usage->ticks, now, whole(ms * 1000 / static_cast<std::uint64_t>(passed))};
+  } else if (!same) {
+    used = {pid, usage->ticks, now, 0};
   }
-  used = {pid, usage->ticks, now};
+  of(row, Figure::processor) = used.permille;
   return row;
 }
 

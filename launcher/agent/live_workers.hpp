@@ -47,6 +47,7 @@ class LiveWorkers {
     pid_t pid = 0;
     std::uint64_t ticks = 0;
     TimePoint at;
+    std::int64_t permille = 0;  ///< in the span before that
   };
   live::Row row_of(std::uint32_t local_rank, TimePoint now);
   void take_stacks(Of const& of, std::vector<std::uint32_t> const& local_ranks, Part const& part);

@@ -23,6 +23,27 @@ class Places(SlurmCase):
         told = [tuple(event[3:]) for event in self.events("inner")]
         self.assertEqual(sorted(told), sorted([("2", "1"), ("2", "1"), ("2", "2"), ("2", "2")] * 2), told)
 
+    def test_a_running_job_is_shown_from_the_login_node_and_by_its_number(self):
+        self.make_gate("hold")
+        job = self.sbatch(f"srun cxxrun {self.worker('note up; gate hold')}", "-N2", "--ntasks-per-node=1")
+        self.await_events(2, "up")
+        beside = ("--overlap", f"--jobid={job}", "--nodes=1", "--ntasks=1")
+        def shown():
+            done = self.srun(*beside, "cxxrunctl", "status", job)
+            self.assertEqual(done.code, 0, done)
+            return done.out if "\nnode1 " in done.out and "\nnode2 " in done.out else None
+        out = slurm_case.wait_until(shown, "both nodes are told of")
+        self.assertRegex(out, rf"^{job}\.0 runs for .*: its program has told of no training step yet\n")
+        stacks = self.srun(*beside, "cxxrunctl", "stacks", "all", f"{job}.0")
+        self.assertRegex(stacks.out, r"^ranks 0-1: pid \d+ \(\w+\), state S")
+        other = self.srun(*beside, "cxxrunctl", "status", "99999")
+        self.assertEqual((other.code, other.out), (113, ""), other)
+        away = self.login("cxxrunctl", job)
+        self.assertEqual(away.code, 113, away)
+        self.assertIn(f"srun --overlap --jobid={job} --nodes=1 --ntasks=1 cxxrunctl", away.err)
+        self.open_gate("hold")
+        self.wait_job(job, "COMPLETED")
+
     def test_a_shell_beside_the_allocation_is_told_where_its_workers_run(self):
         done = self.salloc("-N1", "cxxrun", "true")
         self.assertEqual(done.code, 0, done)
