@@ -29,7 +29,7 @@ check_packages() {  # DIR
   python3 -m zipfile -e "$1"/*.whl "$work/wheel"
   tar -xzf "$1"/cxxrun-*.tar.gz -C "$work"
   prefix=$(echo "$work"/cxxrun-*)
-  for file in "$prefix/bin/cxxrun" "$prefix/lib/libcxxrun_c.so.0"; do
+  for file in "$prefix/bin/cxxrun" "$prefix/bin/cxxrunctl" "$prefix/lib/libcxxrun_c.so.0"; do
     check_libc "$file"
     wants "the symbols of ${file##*/}" "$(nm "$file" 2>/dev/null)" ""
     hidden "$file"
@@ -53,13 +53,15 @@ true_size_of() {
   [ "$said" -ge "${taken% *}" ] && [ "$said" -le "${taken#* }" ] || fail "${1##*/} says that it takes $said KiB, not ${taken% *}"
 }
 
-# same_files DIR PREFIX WORK: every package has the program that is there alone, and the tarball's libcxxrun_c
+# same_files DIR PREFIX WORK: every package has the programs that are there alone, and the tarball's libcxxrun_c
 same_files() {
   mkdir "$3/deb_files" "$3/rpm_files"
   dpkg-deb -x "$1"/cxxrun_*.deb "$3/deb_files"
   rpm2archive - <"$1"/cxxrun-[0-9]*.rpm | tar -xz -C "$3/rpm_files"
-  for file in "$2/bin/cxxrun" "$3"/wheel/*/scripts/cxxrun "$3"/{deb,rpm}_files/usr/bin/cxxrun; do
-    cmp "$file" "$1/cxxrun" || fail "a package has another program"
+  for program in cxxrun cxxrunctl; do
+    for file in "$2/bin/$program" "$3"/wheel/*/scripts/$program "$3"/{deb,rpm}_files/usr/bin/$program; do
+      cmp "$file" "$1/$program" || fail "a package has another program"
+    done
   done
   for file in "$3"/wheel/cxxrun/libcxxrun_c.so.0 "$3"/deb_files/usr/lib/*/libcxxrun_c.so.0 "$3"/rpm_files/usr/lib64/libcxxrun_c.so.0; do
     cmp "$file" "$2/lib/libcxxrun_c.so.0" || fail "a package has another libcxxrun_c"
