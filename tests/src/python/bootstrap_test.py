@@ -75,12 +75,13 @@ class BootstrapTest(unittest.TestCase):
                                    "LOCAL_RANK": "1", "WORLD_SIZE": "2", "CXXRUN_GENERATION": "1", **variables})
         return done.stdout, done.stderr
 
-    def shown(self, wrap="", arguments="", version="2.14.0", before=""):
+    def shown(self, wrap="", arguments="", version="2.14.0", before="", **how):
         """What the agent sees of a script: generation and collectives; None: it has not called."""
         self.torch(version)
         agent = Agent()
         try:
-            said = self.run_python(before + TRAIN.format(wrap=wrap, arguments=arguments, pause=0.6), agent=agent.name)
+            code = before + TRAIN.format(wrap=wrap, arguments=arguments, pause=0.6)
+            said = self.run_python(code, agent=agent.name, **how)
             self.assertEqual(said, ("", ""))
             generation = agent.word(_page.GENERATION)
             return (generation, agent.word(_page.ENTERED)) if generation else None
@@ -102,6 +103,31 @@ class BootstrapTest(unittest.TestCase):
         for arguments in ("0, 2", "1, 3", "0, 1"):
             with self.subTest(arguments=arguments):
                 self.assertIsNone(self.shown(arguments=arguments))
+
+    def test_a_script_may_clear_its_environment_and_path_and_import_torch_elsewhere(self):
+        for before in ("import os, sys\ndel os.environ['PYTHONPATH']\nsys.path[:] = [it for it in sys.path if 'cxxrun' not in it]\n",
+                       "import threading\nit = threading.Thread(target=__import__, args=['torch.distributed'])\nit.start()\n"
+                       "it.join()\n",
+                       "import importlib.util, sys\nspec = importlib.util.find_spec('torch')\n"
+                       "spec.loader = importlib.util.LazyLoader(spec.loader)\n"
+                       "torch = sys.modules['torch'] = importlib.util.module_from_spec(spec)\n"
+                       "spec.loader.exec_module(torch)\n"):
+            with self.subTest(before=before):
+                self.assertEqual(self.shown(before=before), (1, 3))
+
+    def test_a_virtual_environment_has_it_too(self):
+        venv = os.path.join(self.folder, "venv")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+        self.assertEqual(self.shown(python=os.path.join(venv, "bin/python")), (1, 3))
+
+    def test_a_helper_that_imports_torch_alone_shows_nothing_and_says_nothing(self):
+        self.torch()
+        started = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import torch'], check=True)\n"
+        self.assertEqual(self.run_python(started, RANK="0"), ("", ""))
+        self.write("makes.py", "def group():\n    import torch.distributed as dist\n    dist.init_process_group()\n")
+        spawned = ("import multiprocessing, makes\nit = multiprocessing.get_context('spawn').Process(target=makes.group)\n"
+                   "it.start()\nit.join()\nprint(it.exitcode)")
+        self.assertEqual(self.run_python(spawned, RANK="0"), ("0\n", ""))
 
     def test_nothing_of_the_package_is_imported_before_torch_is(self):
         code = "import sys; print([each for each in sys.modules if each.startswith('cxxrun')], sys.path.count(%r))"
