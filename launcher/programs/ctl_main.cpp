@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <sys/types.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -40,21 +42,39 @@ void complain(std::string const& line) {
   std::fprintf(stderr, "cxxrunctl: %s\n", line.c_str());
 }
 
-/// Each once, by its run, whichever of its agents answers first.
-std::vector<Job> find_jobs(std::string const& wanted) {
+struct Found {
+  std::vector<Job> jobs;   ///< each once, by its run
+  std::set<pid_t> silent;  ///< agents that do not answer
+};
+
+Found find_jobs(std::string const& wanted) {
+  Found found;
   std::map<std::string, Job> jobs;
   for (auto const& agent : find_agents()) {
+    if (found.silent.count(agent.pid) > 0) {
+      continue;
+    }
     auto const answer = ask(agent, live::question_text({}), Clock::now() + kForWho);
     auto const who = answer ? read_who(*answer) : Result<Who>(answer.error());
     if (who && (wanted.empty() || is_meant(wanted, who->run_id, who->step))) {
       jobs.try_emplace(who->run_id, Job{*who, agent});
+    } else if (!answer && answer.error().code == Errc::timeout) {
+      found.silent.insert(agent.pid);
     }
   }
-  std::vector<Job> all;
   for (auto& [run, job] : jobs) {
-    all.push_back(std::move(job));
+    found.jobs.push_back(std::move(job));
   }
-  return all;
+  return found;
+}
+
+int silent_agents(std::set<pid_t> const& silent) {
+  std::vector<std::string> pids;
+  std::transform(silent.begin(), silent.end(), std::back_inserter(pids), [](pid_t pid) { return std::to_string(pid); });
+  complain("cxxrun runs here and does not answer within " + seconds_text(kForWho) + ": pid " +
+           join_first(8, std::move(pids)) +
+           "; `ps -o pid,stat,wchan -p PID` tells whether it is stopped (T: kill -CONT PID)");
+  return kExitSystem;
 }
 
 int no_job(CtlOptions const& options) {
@@ -172,9 +192,9 @@ int run(std::vector<std::string> const& arguments) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
     return early->code;
   }
-  auto const jobs = find_jobs(options.job);
+  auto const [jobs, silent] = find_jobs(options.job);
   if (jobs.empty()) {
-    return no_job(options);
+    return silent.empty() ? no_job(options) : silent_agents(silent);
   }
   if (options.verb != Verb::status && jobs.size() > 1) {
     std::vector<std::string> runs;

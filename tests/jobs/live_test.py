@@ -115,7 +115,7 @@ class OneNode(LiveCase):
         self.assertIn("no job " + me, self.said)
 
     def test_a_worker_that_is_stopped_is_named_and_not_woken(self):
-        job = self.begin()
+        job = self.begin("--heartbeat-timeout", "0")
         me = self.run_id()
         self.go(0, 1)
         workers = [pid for pid in jobs.children(job.agent_pid()) if b"train.py" in open(f"/proc/{pid}/cmdline", "rb").read()]
@@ -126,6 +126,12 @@ class OneNode(LiveCase):
         self.assertRegex(self.ctl("stacks", "all", me), r"rank [01] on \S+: pid \d+ .*state T")
         self.assertIn("State:\tT", jobs.read(f"/proc/{workers[0]}/status"))
         os.kill(workers[0], signal.SIGCONT)
+        agent = job.agent_pid()
+        os.kill(agent, signal.SIGSTOP)  # and so is cxxrun itself
+        self.ctl("status", me, code=111)
+        self.assertRegex(self.said, rf"does not answer within 1 s: pid (.*\b)?{agent}\b")
+        os.kill(agent, signal.SIGCONT)
+        self.ctl("status", me)
         self.end(job)
 
     def test_what_is_not_understood_is_refused_without_harm(self):
