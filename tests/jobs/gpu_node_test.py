@@ -115,7 +115,8 @@ class GpuNode(JobCase):
         import cxxrun_wheel
 
         prefix = pathlib.Path(self.path("prefix"))
-        files = {"bin/cxxrun": jobs.CXXRUN, "lib/libcxxrun_c.so.0": LIBRARY, "share/doc/cxxrun/LICENSE": os.devnull,
+        files = {"bin/cxxrun": jobs.CXXRUN, "bin/cxxrunctl": os.path.join(os.path.dirname(jobs.CXXRUN), "cxxrunctl"),
+                 "lib/libcxxrun_c.so.0": LIBRARY, "share/doc/cxxrun/LICENSE": os.devnull,
                  "share/doc/cxxrun/NOTICES": os.devnull}
         if PLUGIN is not None:
             files["lib/cxxrun/libcxxrun_cuda.so"] = PLUGIN

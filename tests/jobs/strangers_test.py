@@ -83,7 +83,7 @@ class Kinds(Strangers):
         with Caller(self.port) as spare:
             spare.send(hello(), join())
             self.assertEqual(spare.hear()["answer"], "accepted")
-            spare.send({"type": "stopped", "generation": 7, "exits": [], "unkillable": [], "steps": {}})
+            spare.send({"type": "stopped", "generation": 7, "exits": [], "unkillable": [], "steps": {}, "lacks": False})
             self.await_line(agents, "ignored: message of generation 7 during generation 1")
             spare.send(join("twice"))
             self.await_line(agents, "ignored: a second join from stranger")
@@ -132,7 +132,7 @@ class Kinds(Strangers):
         exit_ = {"rank": 0, "local_rank": 0, "pid": 1, "end": "exited", "value": 1, "core": False, "ours": False, "wall_ms": 0,
                  "hung": FORGED, "stderr": FORGED, "error_file": FORGED}
         said = ({"type": "unfit", "generation": 1, "why": FORGED}, {"type": "worker_failed", "generation": 1, "exit": exit_},
-                {"type": "stopped", "generation": 1, "exits": [exit_], "unkillable": [FORGED], "steps": {}},
+                {"type": "stopped", "generation": 1, "exits": [exit_], "unkillable": [FORGED], "steps": {}, "lacks": False},
                 {"type": FORGED}, {"type": "progress", "generation": 1, "workers": [{"what": FORGED}]}, {FORGED: FORGED})
         for message in said:
             for field in ("host", "role", "announce", "incarnation"):
