@@ -16,7 +16,6 @@ constexpr Millis kWatchedFor{10'000};   // since the last look
 constexpr Millis kAgentPatience{8000};  // with agents that are asked
 constexpr std::size_t kMostInquiries = 16;
 constexpr Millis kPaceAgain{10'000};
-constexpr Millis kSameStatus{200};
 constexpr std::size_t kSlack = 64;  // of nodes that come and go
 
 LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell)
@@ -71,16 +70,6 @@ void LiveJob::tell_pace(AgentId agent, TellPace& told, TimePoint now) {
   }
 }
 
-/// Who asks in a loop costs no more than who asks five times a second.
-std::string const& LiveJob::status() {
-  auto const now = Clock::now();
-  if (!status_at_ || now - *status_at_ > kSameStatus) {
-    status_ = live_json(live_, facts_, now);
-    status_at_ = now;
-  }
-  return status_;
-}
-
 void LiveJob::hear(AgentId agent, std::string const& /*host*/, rendezvous::Ask const& ask) {
   auto const question = live::parse_question(ask.text);
   if (!question || question->what == live::Question::What::who) {
@@ -96,10 +85,9 @@ void LiveJob::hear(AgentId agent, std::string const& /*host*/, rendezvous::Ask c
 }
 
 void LiveJob::answer(AgentId agent, std::uint64_t id, std::string const& text) {
-  auto parts = live::parts_of(text, rendezvous::kMaxTold);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    tell_(agent, rendezvous::Told{id, std::move(parts[i]), i + 1 < parts.size()});
-  }
+  live::say_in_parts(text, rendezvous::kMaxTold, false, [&](std::string part, bool more) {
+    tell_(agent, rendezvous::Told{id, std::move(part), more});
+  });
 }
 
 void LiveJob::inquire(AgentId asker, rendezvous::Ask const& ask, live::Question const& question) {

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 
@@ -58,7 +57,6 @@ class LiveJob {
   void watch();
   void set_pace();
   void tell_pace(rendezvous::AgentId agent, TellPace& told, TimePoint now);
-  std::string const& status();
   void inquire(rendezvous::AgentId asker, rendezvous::Ask const& ask, live::Question const& question);
   void give_up(std::uint64_t id);
 
@@ -70,8 +68,6 @@ class LiveJob {
   bool is_watched_ = false;
   Millis pace_;
   std::map<rendezvous::AgentId, TellPace> paces_;
-  std::string status_;  // the newest answer, for a moment
-  std::optional<TimePoint> status_at_;
   std::map<std::uint64_t, std::unique_ptr<Inquiry>> inquiries_;
   std::uint64_t last_id_ = 0;
 };

@@ -34,11 +34,9 @@ class LiveNode::Asker : public std::enable_shared_from_this<Asker> {
       : connection_(io, connection.release()), deadline_(io), one_of_(std::move(one_of)) {}
 
   void say(std::string const& text, bool more) {
-    auto parts = live::parts_of(text, worker::kMostAnswered);
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      bool const another = more || i + 1 < parts.size();
-      packets_.push_back(encode(worker::FromAgent(worker::Answer{another, std::move(parts[i])})));
-    }
+    live::say_in_parts(text, worker::kMostAnswered, more, [this](std::string part, bool another) {
+      packets_.push_back(encode(worker::FromAgent(worker::Answer{another, std::move(part)})));
+    });
     if (!waits_) {
       send();
     }
@@ -142,10 +140,9 @@ void LiveNode::hear(rendezvous::Pace const& pace) {
 
 void LiveNode::hear(rendezvous::Ask const& ask) {
   auto const reply = [this, id = ask.id](std::string const& text, bool more) {
-    auto parts = live::parts_of(text, rendezvous::kMaxTold);
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      (void)send_(rendezvous::Told{id, std::move(parts[i]), more || i + 1 < parts.size()});
-    }
+    live::say_in_parts(text, rendezvous::kMaxTold, more, [&](std::string part, bool another) {
+      (void)send_(rendezvous::Told{id, std::move(part), another});
+    });
   };
   auto const question = live::parse_question(ask.text);
   if (question) {
@@ -180,11 +177,11 @@ void LiveNode::asked(os::UniqueFd connection, std::string const& question) {
   } else if (waiting_.size() >= kMostWaiting) {
     asker->say(live::error_json("others are asking: once more in some seconds"), false);
   } else {
-    ask(asker, question);
+    ask(asker, question, parsed && !asks_for_ranks(parsed->what));
   }
 }
 
-void LiveNode::ask(std::shared_ptr<Asker> const& asker, std::string const& question) {
+void LiveNode::ask(std::shared_ptr<Asker> const& asker, std::string const& question, bool quick) {
   auto const id = ++last_id_;
   send_pulse();  // before it: who asks sees this node as it is now
   if (!state_.joined || !send_(rendezvous::Ask{id, question})) {
@@ -194,7 +191,6 @@ void LiveNode::ask(std::shared_ptr<Asker> const& asker, std::string const& quest
   }
   auto waiting = std::make_unique<Waiting>(io_);
   waiting->asker = asker;
-  bool const quick = question == "status" || question.starts_with("events");
   waiting->patience = quick ? kQuickPatience : kLongPatience;
   waiting->deadline.after(waiting->patience, [this, id] { give_up(id); });
   waiting_.emplace(id, std::move(waiting));

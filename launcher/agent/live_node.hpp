@@ -50,7 +50,7 @@ class LiveNode {
   void hear(rendezvous::Pace const& pace);
   void hear(rendezvous::Ask const& ask);
   void hear(rendezvous::Told const& told);
-  void ask(std::shared_ptr<Asker> const& asker, std::string const& question);
+  void ask(std::shared_ptr<Asker> const& asker, std::string const& question, bool quick);
   void give_up(std::uint64_t id);
 
   boost::asio::io_context& io_;

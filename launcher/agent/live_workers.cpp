@@ -68,13 +68,17 @@ void read_page(worker::ControlPage const& page, live::Row& row, TimePoint now) {
 
 LiveWorkers::LiveWorkers(boost::asio::io_context& io, Supervisor& supervisor) : io_(io), supervisor_(supervisor) {}
 
+pid_t LiveWorkers::program_of(std::uint32_t local_rank) const {
+  return supervisor_.pid_of(local_rank) > 0 ? supervisor_.program_of(local_rank) : 0;
+}
+
 live::Row LiveWorkers::row_of(std::uint32_t local_rank, TimePoint now) {
   live::Row row{};
   of(row, Figure::step_ago) = -1;
   if (auto const* const page = supervisor_.page(local_rank)) {
     read_page(*page, row, now);
   }
-  pid_t const pid = supervisor_.pid_of(local_rank) > 0 ? supervisor_.program_of(local_rank) : 0;
+  pid_t const pid = program_of(local_rank);
   auto const usage = pid > 0 ? os::read_usage(pid) : std::nullopt;
   if (!usage) {
     of(row, Figure::state) = 'E';
@@ -130,7 +134,7 @@ void LiveWorkers::take_stacks(Of const& of, std::vector<std::uint32_t> const& lo
                          std::vector<std::string> const& frames, std::string const& place) {
       part(live::stack_json(rank, host, frames, place), --*left > 0);
     };
-    pid_t const pid = supervisor_.pid_of(local_rank) > 0 ? supervisor_.program_of(local_rank) : 0;
+    pid_t const pid = program_of(local_rank);
     auto const stat = pid > 0 ? os::read_stat(pid) : std::nullopt;
     if (!stat) {
       say({}, "it has ended");

@@ -49,6 +49,8 @@ class LiveWorkers {
     TimePoint at;
     std::int64_t permille = 0;  ///< in the span before that
   };
+  /// 0: it has ended.
+  [[nodiscard]] pid_t program_of(std::uint32_t local_rank) const;
   live::Row row_of(std::uint32_t local_rank, TimePoint now);
   void take_stacks(Of const& of, std::vector<std::uint32_t> const& local_ranks, Part const& part);
   void read_tails(Of const& of, std::uint32_t local_rank, std::uint64_t most, Part const& part);

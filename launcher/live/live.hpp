@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/protocol/live_messages.hpp"
@@ -102,5 +103,13 @@ struct Facts {
 
 /// The text in parts of at most `most` bytes, none of which ends within a character of UTF-8; at least one.
 [[nodiscard]] std::vector<std::string> parts_of(std::string_view text, std::size_t most);
+/// Calls say(part, more) for each of them; `more`: other text follows this one.
+template <class Say>
+void say_in_parts(std::string_view text, std::size_t most, bool more, Say const& say) {
+  auto parts = parts_of(text, most);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    say(std::move(parts[i]), more || i + 1 < parts.size());
+  }
+}
 
 }  // namespace cxxrun::launcher::live

@@ -14,6 +14,10 @@ struct Form {
 };
 constexpr std::array<Form, 5> kForms{{{"who", 1}, {"status", 1}, {"events", 2}, {"stacks", 2}, {"logs", 3}}};
 
+bool has_number(Question::What what) {
+  return what == Question::What::events || what == Question::What::logs;
+}
+
 bool read_ranks(std::string_view text, std::vector<std::uint32_t>& ranks) {
   for (auto const& part : split(text, ',')) {
     auto const rank = number_in<std::uint32_t>(part);
@@ -37,11 +41,10 @@ std::optional<Question> parse_question(std::string_view text) {
   }
   Question question{static_cast<Question::What>(form - kForms.begin()), 0, {}};
   bool const all = question.what == Question::What::stacks && words[1] == "all";
-  bool const has_ranks = question.what == Question::What::stacks || question.what == Question::What::logs;
-  if (has_ranks && !all && !read_ranks(words[1], question.ranks)) {
+  if (asks_for_ranks(question.what) && !all && !read_ranks(words[1], question.ranks)) {
     return std::nullopt;
   }
-  if (question.what == Question::What::events || question.what == Question::What::logs) {
+  if (has_number(question.what)) {
     auto const number = number_in<std::uint64_t>(words.back());
     if (!number) {
       return std::nullopt;
@@ -53,14 +56,14 @@ std::optional<Question> parse_question(std::string_view text) {
 
 std::string question_text(Question const& question) {
   std::string text = kForms.at(static_cast<std::size_t>(question.what)).word;
-  if (question.what == Question::What::stacks || question.what == Question::What::logs) {
+  if (asks_for_ranks(question.what)) {
     std::vector<std::string> ranks;
     for (auto const rank : question.ranks) {
       ranks.push_back(std::to_string(rank));
     }
     text += " " + (ranks.empty() ? "all" : join(ranks, ","));
   }
-  if (question.what == Question::What::events || question.what == Question::What::logs) {
+  if (has_number(question.what)) {
     text += " " + std::to_string(question.number);
   }
   return text;

@@ -27,6 +27,10 @@ struct Question {
 inline constexpr std::size_t kMostRanks = 64;
 inline constexpr std::uint64_t kMostTail = 65'536;
 
+/// Whether it names ranks, whose agents are asked.
+[[nodiscard]] constexpr bool asks_for_ranks(Question::What what) {
+  return what == Question::What::stacks || what == Question::What::logs;
+}
 /// Nothing: it is no such text.
 [[nodiscard]] std::optional<Question> parse_question(std::string_view text);
 [[nodiscard]] std::string question_text(Question const& question);

@@ -87,8 +87,8 @@ int no_job(CtlOptions const& options) {
 }
 
 Result<std::string> ask(Job const& job, live::Question const& question) {
-  bool const quick = question.what == live::Question::What::status || question.what == live::Question::What::events;
-  return view::ask(job.agent, question_text(question), Clock::now() + (quick ? kForQuick : kForLong));
+  auto const patience = asks_for_ranks(question.what) ? kForLong : kForQuick;
+  return view::ask(job.agent, question_text(question), Clock::now() + patience);
 }
 
 /// Whatever the job's processes call themselves is one line.

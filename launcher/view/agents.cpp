@@ -47,17 +47,15 @@ Error out_of_time() {
   return fail(Errc::timeout, "the agent on this node does not answer");
 }
 
-/// Of a receive; at least 1 ms, for 0 would mean for ever.
+/// Of a receive. False: there is no time left.
 bool set_patience(int connection, TimePoint until) {
-  auto const left = std::chrono::duration_cast<Millis>(until - Clock::now()).count();
-  auto const ms = std::max<std::int64_t>(left, 1);
+  auto const ms = left_until(until).count();  // not 0, which would mean for ever
   timeval const timeout{ms / 1000, static_cast<suseconds_t>(ms % 1000) * 1000};
-  return left > 0 && setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0;
+  return Clock::now() < until && setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0;
 }
 
 Result<os::UniqueFd> call(AgentSocket const& agent, TimePoint until) {
-  auto const left = std::chrono::duration_cast<Millis>(until - Clock::now()).count();
-  auto const ms = static_cast<int>(std::clamp<std::int64_t>(left, 1, 60'000));
+  auto const ms = static_cast<int>(std::min(left_until(until), Millis{60'000}).count());
   if (agent.name.starts_with('@')) {
     return host::connect_for_segment(agent.name.substr(1), ms);
   }
