@@ -8,7 +8,7 @@ set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.81 REQUIRED COMPONENTS filesystem)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
-# Header-only: compiled into src/os/log.cpp.
+# Header-only: compiled into src/base/os/log.cpp.
 find_path(CXXRUN_SPDLOG_INCLUDE spdlog/spdlog.h REQUIRED)
 find_path(CXXRUN_FMT_INCLUDE fmt/format.h REQUIRED)
 # Only its header: the library is loaded when workers are to be bound to CPUs, and may be missing (docs/use/binding.md).
@@ -23,7 +23,7 @@ add_library(cxxrun_sodium INTERFACE)
 target_include_directories(cxxrun_sodium SYSTEM INTERFACE ${CXXRUN_SODIUM_INCLUDE})
 target_link_libraries(cxxrun_sodium INTERFACE ${CXXRUN_SODIUM})
 
-# Asio and Process are compiled once, in src/os/asio_impl.cpp.
+# Asio and Process are compiled once, in src/base/os/asio_impl.cpp.
 add_library(cxxrun_boost INTERFACE)
 target_link_libraries(cxxrun_boost INTERFACE Boost::headers Boost::filesystem Threads::Threads)
 target_compile_definitions(cxxrun_boost INTERFACE BOOST_ASIO_SEPARATE_COMPILATION

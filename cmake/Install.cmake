@@ -37,7 +37,7 @@ install(FILES scripts/completion/_cxxrun DESTINATION ${CMAKE_INSTALL_DATADIR}/zs
 
 # For Python workers. Debian's interpreter looks there below /usr; elsewhere the module file says so. Other distributions'
 # interpreters search directories with their own version in the name alone.
-install(DIRECTORY src/python/cxxrun DESTINATION lib/python3/dist-packages FILES_MATCHING
+install(DIRECTORY src/runtime/python/cxxrun DESTINATION lib/python3/dist-packages FILES_MATCHING
   PATTERN "*.py" PATTERN py.typed PATTERN __pycache__ EXCLUDE)
 
 # `module use PREFIX/share/modulefiles`: the file finds PREFIX from where it lies.

@@ -7,7 +7,7 @@ if(CXXRUN_SYSROOT)
   set(libraries ${CXXRUN_SYSROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} ${CXXRUN_SYSROOT}/lib/${CMAKE_LIBRARY_ARCHITECTURE})
   list(TRANSFORM libraries PREPEND -L OUTPUT_VARIABLE search)
   list(GET libraries 0 start)  # without -B and -L g++ takes the libc of the machine all the same
-  target_sources(cxxrun_libc INTERFACE ${PROJECT_SOURCE_DIR}/src/os/newer_libc.c)
+  target_sources(cxxrun_libc INTERFACE ${PROJECT_SOURCE_DIR}/src/base/os/newer_libc.c)
   target_link_libraries(cxxrun_libc INTERFACE -ldl -lpthread)
   target_link_options(cxxrun_libc INTERFACE --sysroot=${CXXRUN_SYSROOT} -B${start} ${search}
     $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-pie> LINKER:--gc-sections,-z,relro,-z,now,--build-id=sha1)

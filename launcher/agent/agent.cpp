@@ -29,14 +29,14 @@
 #include "launcher/plan/worker_plan.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_memory.hpp"
-#include "src/core/time.hpp"
-#include "src/os/limits.hpp"
-#include "src/os/local_address.hpp"
-#include "src/os/log.hpp"
-#include "src/os/machine.hpp"
-#include "src/os/monitor.hpp"
-#include "src/os/random.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/limits.hpp"
+#include "src/base/os/local_address.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/machine.hpp"
+#include "src/base/os/monitor.hpp"
+#include "src/base/os/random.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
 namespace {

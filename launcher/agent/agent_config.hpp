@@ -9,7 +9,7 @@
 #include "launcher/place/topology.hpp"
 #include "launcher/plan/worker_plan.hpp"
 #include "rendezvous/trust/transports.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher {
 

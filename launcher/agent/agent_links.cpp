@@ -9,8 +9,8 @@
 #include "launcher/place/run_names.hpp"
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/trust/rail_witness.hpp"
-#include "src/os/shared_page.hpp"
-#include "src/wire/frame.hpp"
+#include "src/base/os/shared_page.hpp"
+#include "src/base/wire/frame.hpp"
 
 namespace cxxrun::launcher {
 

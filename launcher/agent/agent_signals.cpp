@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "src/os/log.hpp"
-#include "src/os/process_info.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/process_info.hpp"
 
 namespace cxxrun::launcher {
 

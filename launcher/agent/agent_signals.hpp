@@ -9,8 +9,8 @@
 #include "launcher/agent/agent_config.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "launcher/workers/signal_policy.hpp"
-#include "src/os/monitor.hpp"
-#include "src/os/signal_watch.hpp"
+#include "src/base/os/monitor.hpp"
+#include "src/base/os/signal_watch.hpp"
 
 namespace cxxrun::launcher {
 

@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "launcher/logs/log_file.hpp"
-#include "launcher/logs/report.hpp"
-#include "launcher/story/story_json.hpp"
-#include "src/core/limits.hpp"
-#include "src/core/text.hpp"
-#include "src/os/bounded_thread.hpp"
-#include "src/os/folder.hpp"
-#include "src/os/log.hpp"
+#include "launcher/report/report.hpp"
+#include "launcher/report/story_json.hpp"
+#include "src/base/core/limits.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/bounded_thread.hpp"
+#include "src/base/os/folder.hpp"
+#include "src/base/os/log.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "launcher/logs/log_dir.hpp"
-#include "src/os/log.hpp"
+#include "src/base/os/log.hpp"
 
 namespace cxxrun::launcher {
 namespace {

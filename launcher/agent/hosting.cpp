@@ -10,15 +10,15 @@
 #include "launcher/agent/policies.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/logs/log_pump.hpp"
-#include "launcher/logs/report.hpp"
 #include "launcher/place/discovery_file.hpp"
-#include "launcher/story/account_text.hpp"
+#include "launcher/report/account_text.hpp"
+#include "launcher/report/report.hpp"
 #include "rendezvous/net/host_owners.hpp"
-#include "src/os/bounded_thread.hpp"
-#include "src/os/folder.hpp"
-#include "src/os/local_address.hpp"
-#include "src/os/log.hpp"
-#include "src/store/store_server.hpp"
+#include "src/base/os/bounded_thread.hpp"
+#include "src/base/os/folder.hpp"
+#include "src/base/os/local_address.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/store/store_server.hpp"
 
 namespace cxxrun::launcher {
 

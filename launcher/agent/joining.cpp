@@ -5,9 +5,9 @@
 
 #include "launcher/place/discovery_file.hpp"
 #include "rendezvous/net/key_ring.hpp"
-#include "src/core/endpoint.hpp"
-#include "src/core/text.hpp"
-#include "src/os/log.hpp"
+#include "src/base/core/endpoint.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/log.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "launcher/agent/agent_links.hpp"
 #include "rendezvous/net/call_plan.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
 

@@ -6,7 +6,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 

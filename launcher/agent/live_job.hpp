@@ -14,8 +14,8 @@
 #include "rendezvous/protocol/live_messages.hpp"
 #include "rendezvous/values/agent_id.hpp"
 #include "rendezvous/values/story.hpp"
-#include "src/core/time.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace boost::asio {
 class io_context;

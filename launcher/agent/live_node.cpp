@@ -11,9 +11,9 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "launcher/live/live.hpp"
-#include "src/core/text.hpp"
-#include "src/os/descriptor_packet.hpp"
-#include "src/worker/agent_packets.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/descriptor_packet.hpp"
+#include "src/base/worker/agent_packets.hpp"
 
 namespace cxxrun::launcher {
 

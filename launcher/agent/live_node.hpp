@@ -15,8 +15,8 @@
 #include "launcher/agent/live_workers.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "rendezvous/protocol/live_messages.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace boost::asio {
 class io_context;

@@ -15,12 +15,12 @@
 #include "launcher/live/live.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/workers/supervisor.hpp"
-#include "src/os/beside.hpp"
-#include "src/os/fd_io.hpp"
-#include "src/os/folder.hpp"
-#include "src/os/process_info.hpp"
-#include "src/os/process_usage.hpp"
-#include "src/worker/page_view.hpp"
+#include "src/base/os/beside.hpp"
+#include "src/base/os/fd_io.hpp"
+#include "src/base/os/folder.hpp"
+#include "src/base/os/process_info.hpp"
+#include "src/base/os/process_usage.hpp"
+#include "src/base/worker/page_view.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -14,7 +14,7 @@
 #include "launcher/live/figures.hpp"
 #include "launcher/live/question.hpp"
 #include "rendezvous/protocol/live_messages.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace boost::asio {
 class io_context;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "rendezvous/values/verdict.hpp"
-#include "src/core/endpoint.hpp"
+#include "src/base/core/endpoint.hpp"
 
 namespace cxxrun::launcher {
 namespace {

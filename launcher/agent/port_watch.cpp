@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "launcher/place/discovery_file.hpp"
-#include "src/os/beside.hpp"
+#include "src/base/os/beside.hpp"
 
 namespace cxxrun::launcher {
 namespace {

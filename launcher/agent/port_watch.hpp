@@ -7,8 +7,8 @@
 #include <functional>
 #include <string>
 
-#include "src/core/time.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
 

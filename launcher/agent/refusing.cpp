@@ -16,14 +16,14 @@
 #include "launcher/options/parse_options.hpp"
 #include "rendezvous/net/coordinator_link.hpp"
 #include "rendezvous/net/server.hpp"
-#include "src/core/exit_codes.hpp"
-#include "src/core/text.hpp"
-#include "src/core/time.hpp"
-#include "src/os/local_address.hpp"
-#include "src/os/random.hpp"
-#include "src/os/system.hpp"
-#include "src/os/timer.hpp"
-#include "src/store/store_server.hpp"
+#include "src/base/core/exit_codes.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/local_address.hpp"
+#include "src/base/os/random.hpp"
+#include "src/base/os/system.hpp"
+#include "src/base/os/timer.hpp"
+#include "src/base/store/store_server.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -11,7 +11,7 @@
 #include "cxxrun/error.hpp"
 #include "launcher/agent/agent_config.hpp"
 #include "launcher/place/secret_file.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher {
 

@@ -18,8 +18,8 @@
 #include "launcher/place/secret_file.hpp"
 #include "rendezvous/net/peers.hpp"
 #include "rendezvous/trust/grant.hpp"
-#include "src/os/listening.hpp"
-#include "src/os/random.hpp"
+#include "src/base/os/listening.hpp"
+#include "src/base/os/random.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

@@ -13,8 +13,8 @@
 #include "cxxrun/error.hpp"
 #include "launcher/doctor/meeting.hpp"
 #include "rendezvous/trust/transports.hpp"
-#include "src/core/time.hpp"
-#include "src/os/bounded_thread.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/bounded_thread.hpp"
 
 namespace cxxrun::launcher::doctor {
 

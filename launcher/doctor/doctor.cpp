@@ -12,11 +12,11 @@
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/plan/worker_plan.hpp"
 #include "launcher/warm/warm_command.hpp"
-#include "src/core/exit_codes.hpp"
-#include "src/core/text.hpp"
-#include "src/os/local_address.hpp"
-#include "src/os/process_info.hpp"
-#include "src/os/system.hpp"
+#include "src/base/core/exit_codes.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/local_address.hpp"
+#include "src/base/os/process_info.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <tuple>
 
-#include "src/core/hash.hpp"
-#include "src/core/hostlist.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/hash.hpp"
+#include "src/base/core/hostlist.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "launcher/facts/deadlines.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "launcher/doctor/judge.hpp"
 #include "launcher/doctor/numbers.hpp"
-#include "src/core/endpoint.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/endpoint.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include "launcher/causes/death.hpp"
 #include "launcher/doctor/judge.hpp"
 #include "launcher/doctor/numbers.hpp"
 #include "launcher/facts/kernel_release.hpp"
-#include "src/core/text.hpp"
+#include "launcher/report/death.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

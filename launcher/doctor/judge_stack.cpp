@@ -2,7 +2,7 @@
 
 #include "launcher/doctor/judge.hpp"
 #include "launcher/doctor/numbers.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

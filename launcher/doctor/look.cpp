@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "src/core/text.hpp"
-#include "src/os/system.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

@@ -11,8 +11,8 @@
 #include "launcher/doctor/finding.hpp"
 #include "launcher/facts/cpu_share.hpp"
 #include "launcher/options/options.hpp"
-#include "src/os/caretaker.hpp"
-#include "src/os/limited_child.hpp"
+#include "src/base/os/caretaker.hpp"
+#include "src/base/os/limited_child.hpp"
 
 namespace cxxrun::launcher::doctor {
 

@@ -12,9 +12,9 @@
 
 #include "launcher/doctor/look.hpp"
 #include "launcher/logs/log_dir.hpp"
-#include "src/core/time.hpp"
-#include "src/os/folder.hpp"
-#include "src/os/random.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/folder.hpp"
+#include "src/base/os/random.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

@@ -2,8 +2,8 @@
 #include <map>
 
 #include "launcher/doctor/look.hpp"
-#include "src/core/text.hpp"
-#include "src/os/library.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/library.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

@@ -3,12 +3,12 @@
 #include <set>
 
 #include "launcher/doctor/look.hpp"
-#include "src/core/endpoint.hpp"
-#include "src/core/text.hpp"
-#include "src/os/fd_io.hpp"
-#include "src/os/local_address.hpp"
-#include "src/os/spawn.hpp"
-#include "src/os/system.hpp"
+#include "src/base/core/endpoint.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/fd_io.hpp"
+#include "src/base/os/local_address.hpp"
+#include "src/base/os/spawn.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

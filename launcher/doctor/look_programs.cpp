@@ -4,9 +4,9 @@
 
 #include "launcher/doctor/job_script.hpp"
 #include "launcher/doctor/look.hpp"
-#include "src/core/text.hpp"
-#include "src/os/fd_io.hpp"
-#include "src/os/spawn.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/fd_io.hpp"
+#include "src/base/os/spawn.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

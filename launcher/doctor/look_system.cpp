@@ -10,17 +10,17 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "launcher/causes/death.hpp"
 #include "launcher/doctor/look.hpp"
 #include "launcher/doctor/numbers.hpp"
 #include "launcher/facts/visible_devices.hpp"
-#include "src/core/text.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/listening.hpp"
-#include "src/os/local_address.hpp"
-#include "src/os/memory_group.hpp"
-#include "src/os/process_info.hpp"
-#include "src/os/system.hpp"
+#include "launcher/report/death.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/listening.hpp"
+#include "src/base/os/local_address.hpp"
+#include "src/base/os/memory_group.hpp"
+#include "src/base/os/process_info.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

@@ -1,9 +1,9 @@
 #include "launcher/doctor/meeting.hpp"
 
 #include "launcher/doctor/step_findings.hpp"
-#include "src/core/endpoint.hpp"
-#include "src/core/hash.hpp"
-#include "src/core/port_sequence.hpp"
+#include "src/base/core/endpoint.hpp"
+#include "src/base/core/hash.hpp"
+#include "src/base/core/port_sequence.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

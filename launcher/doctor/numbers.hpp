@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "launcher/causes/death.hpp"
 #include "launcher/doctor/finding.hpp"
+#include "launcher/report/death.hpp"
 
 namespace cxxrun::launcher::doctor {
 

@@ -10,12 +10,12 @@
 #include <sys/socket.h>
 
 #include "rendezvous/trust/guard.hpp"
-#include "src/core/text.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/fd_io.hpp"
-#include "src/os/poll_time.hpp"
-#include "src/os/random.hpp"
-#include "src/wire/frame.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/fd_io.hpp"
+#include "src/base/os/poll_time.hpp"
+#include "src/base/os/random.hpp"
+#include "src/base/wire/frame.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

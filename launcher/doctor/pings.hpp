@@ -8,7 +8,7 @@
 #include "cxxrun/error.hpp"
 #include "launcher/doctor/step_findings.hpp"
 #include "rendezvous/trust/key.hpp"
-#include "src/os/local_address.hpp"
+#include "src/base/os/local_address.hpp"
 
 namespace cxxrun::launcher::doctor {
 

@@ -7,9 +7,9 @@
 #include "launcher/doctor/findings_text.hpp"
 #include "launcher/doctor/pings.hpp"
 #include "launcher/doctor/token.hpp"
-#include "src/core/text.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/munge.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/munge.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

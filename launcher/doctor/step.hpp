@@ -9,7 +9,7 @@
 #include "launcher/doctor/board.hpp"
 #include "launcher/doctor/meeting.hpp"
 #include "launcher/doctor/step_findings.hpp"
-#include "src/os/caretaker.hpp"
+#include "src/base/os/caretaker.hpp"
 
 namespace cxxrun::launcher::doctor {
 

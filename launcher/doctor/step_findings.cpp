@@ -6,8 +6,8 @@
 #include <set>
 
 #include "launcher/doctor/numbers.hpp"
-#include "src/core/hostlist.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/hostlist.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {

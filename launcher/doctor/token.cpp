@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <sys/file.h>
 
-#include "src/os/folder.hpp"
+#include "src/base/os/folder.hpp"
 
 namespace cxxrun::launcher::doctor {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "launcher/doctor/finding.hpp"
-#include "src/os/caretaker.hpp"
-#include "src/os/fd.hpp"
+#include "src/base/os/caretaker.hpp"
+#include "src/base/os/fd.hpp"
 
 namespace cxxrun::launcher::doctor {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "launcher/facts/outer_launcher.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -4,8 +4,8 @@
 #include <csignal>
 #include <utility>
 
-#include "src/core/exit_status.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
-#include "src/core/time.hpp"
-#include "src/core/turn.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/core/turn.hpp"
 
 namespace cxxrun::launcher {
 

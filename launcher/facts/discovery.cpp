@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 

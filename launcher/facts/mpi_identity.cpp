@@ -6,7 +6,7 @@
 
 #include <climits>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 

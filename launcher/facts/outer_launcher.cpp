@@ -1,6 +1,6 @@
 #include "launcher/facts/outer_launcher.hpp"
 
-#include "src/core/variables.hpp"
+#include "src/base/core/variables.hpp"
 
 namespace cxxrun::launcher {
 

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 

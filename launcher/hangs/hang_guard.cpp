@@ -17,13 +17,13 @@
 #include "launcher/logs/log_file.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/workers/supervisor.hpp"
-#include "src/core/exit_status.hpp"
-#include "src/core/rank_name.hpp"
-#include "src/core/text.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/log.hpp"
-#include "src/os/process_info.hpp"
-#include "src/os/spawn.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/core/rank_name.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/process_info.hpp"
+#include "src/base/os/spawn.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -2,7 +2,7 @@
 // whether they get on. Shell.
 //
 // What it sees it gives to progress_watch, and what that wants told to `tell`; who is killed is the coordinator's
-// decision (rendezvous/membership/hanging.hpp). On the io_context's thread, like the Supervisor.
+// decision (rendezvous/hangs/hanging.hpp). On the io_context's thread, like the Supervisor.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 #include "launcher/plan/worker_plan.hpp"
 #include "launcher/workers/stop_order.hpp"
 #include "rendezvous/values/generation.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -7,8 +7,8 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "src/core/time.hpp"
-#include "src/worker/page_view.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/worker/page_view.hpp"
 
 namespace cxxrun::launcher {
 

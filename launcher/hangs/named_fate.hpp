@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "cxxrun/failure.hpp"
-#include "src/core/exit_status.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher {
 

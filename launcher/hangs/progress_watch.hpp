@@ -3,7 +3,7 @@
 //
 // The shell (hang_guard.hpp) looks at the workers' pages every `sample()` while they run, and tells what comes back.
 // A worker that waits for others and one that computes look alike here: the coordinator knows the others
-// (rendezvous/membership/hanging.hpp). Rules: docs/use/hangs.md.
+// (rendezvous/hangs/hanging.hpp). Rules: docs/use/hangs.md.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 #include "rendezvous/values/standstill.hpp"
 #include "rendezvous/values/steps.hpp"
-#include "src/core/time.hpp"
-#include "src/worker/page_view.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/worker/page_view.hpp"
 
 namespace cxxrun::launcher {
 

@@ -16,11 +16,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
-#include "src/core/time.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/held_process.hpp"
-#include "src/os/process_info.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/held_process.hpp"
+#include "src/base/os/process_info.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -1,8 +1,9 @@
 // PythonStack: asks a Python program for the stacks of its threads, without a debugger and without being root. Shell.
 //
-// cxxrun.install() in the program (src/python/cxxrun/_stacks.py) has faulthandler write them to a memfd on a signal,
-// from C, so that a program that holds the interpreter's lock answers too. The file's name holds the signal's number,
-// and /proc/PID/fd shows it to this user; the signal is sent to a program that has a handler for it, and to no other.
+// cxxrun.install() in the program (src/runtime/python/cxxrun/_stacks.py) has faulthandler write them to a memfd on a
+// signal, from C, so that a program that holds the interpreter's lock answers too. The file's name holds the signal's
+// number, and /proc/PID/fd shows it to this user; the signal is sent to a program that has a handler for it, and to no
+// other.
 #pragma once
 
 #include <functional>

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher {
 

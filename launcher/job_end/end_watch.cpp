@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "src/os/folder.hpp"
+#include "src/base/os/folder.hpp"
 
 namespace cxxrun::launcher {
 namespace {

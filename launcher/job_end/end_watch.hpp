@@ -12,9 +12,9 @@
 #include "launcher/facts/deadlines.hpp"
 #include "launcher/facts/environment.hpp"
 #include "launcher/options/options.hpp"
-#include "src/os/log.hpp"
-#include "src/os/machine.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/machine.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
 

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <utility>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::requeue {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "launcher/job_end/requeue.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::requeue {
 namespace {

@@ -16,14 +16,14 @@
 #include "launcher/facts/discovery.hpp"
 #include "launcher/job_end/end_reason.hpp"
 #include "launcher/logs/log_names.hpp"
-#include "src/core/exit_status.hpp"
-#include "src/core/text.hpp"
-#include "src/os/children.hpp"
-#include "src/os/fd_io.hpp"
-#include "src/os/folder.hpp"
-#include "src/os/log.hpp"
-#include "src/os/poll_time.hpp"
-#include "src/os/spawn.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/children.hpp"
+#include "src/base/os/fd_io.hpp"
+#include "src/base/os/folder.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/poll_time.hpp"
+#include "src/base/os/spawn.hpp"
 
 namespace cxxrun::launcher {
 namespace {

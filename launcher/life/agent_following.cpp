@@ -3,8 +3,8 @@
 
 #include "launcher/life/agent_turn.hpp"
 #include "rendezvous/values/verdict.hpp"
-#include "src/core/hostlist.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/hostlist.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::agent {
 namespace {

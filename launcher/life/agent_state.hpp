@@ -15,8 +15,8 @@
 #include "rendezvous/membership/leavers.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/ended.hpp"
-#include "src/core/time.hpp"
-#include "src/core/turn.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/core/turn.hpp"
 
 namespace cxxrun::launcher::agent {
 

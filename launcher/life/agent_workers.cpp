@@ -4,7 +4,7 @@
 #include "launcher/life/agent_turn.hpp"
 #include "launcher/plan/worker_plan.hpp"
 #include "rendezvous/values/verdict.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::agent {
 

@@ -15,7 +15,7 @@
 #include "rendezvous/protocol/live_messages.hpp"
 #include "rendezvous/values/agent_id.hpp"
 #include "rendezvous/values/story.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher::live {
 

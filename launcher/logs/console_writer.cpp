@@ -16,9 +16,9 @@
 #include <unistd.h>
 #include <utility>
 
-#include "src/os/bounded_thread.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/poll_time.hpp"
+#include "src/base/os/bounded_thread.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/poll_time.hpp"
 
 namespace cxxrun::launcher {
 namespace {

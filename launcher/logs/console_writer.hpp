@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher {
 

@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher {
 

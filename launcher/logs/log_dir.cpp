@@ -9,9 +9,9 @@
 
 #include "launcher/logs/left_over.hpp"
 #include "launcher/logs/log_file.hpp"
-#include "src/core/limits.hpp"
-#include "src/os/folder.hpp"
-#include "src/os/random.hpp"
+#include "src/base/core/limits.hpp"
+#include "src/base/os/folder.hpp"
+#include "src/base/os/random.hpp"
 
 namespace cxxrun::launcher {
 namespace {

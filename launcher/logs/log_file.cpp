@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "src/core/limits.hpp"
-#include "src/os/fd_io.hpp"
+#include "src/base/core/limits.hpp"
+#include "src/base/os/fd_io.hpp"
 
 namespace cxxrun::launcher {
 namespace {

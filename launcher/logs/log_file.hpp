@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "cxxrun/error.hpp"
-#include "src/os/folder.hpp"
+#include "src/base/os/folder.hpp"
 
 namespace cxxrun::launcher {
 

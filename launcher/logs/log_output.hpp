@@ -7,7 +7,7 @@
 
 #include "cxxrun/error.hpp"
 #include "launcher/logs/rotation.hpp"
-#include "src/os/fd.hpp"
+#include "src/base/os/fd.hpp"
 
 namespace cxxrun::launcher {
 

@@ -18,9 +18,9 @@
 #include "launcher/logs/console.hpp"
 #include "launcher/logs/line_filter.hpp"
 #include "launcher/logs/log_output.hpp"
-#include "rendezvous/membership/retrying.hpp"
-#include "src/core/text.hpp"
-#include "src/os/bounded_thread.hpp"
+#include "rendezvous/history/retrying.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/bounded_thread.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "launcher/logs/evidence.hpp"
 #include "launcher/logs/rotation.hpp"
 #include "launcher/logs/show_times.hpp"
-#include "src/os/bounded_thread.hpp"
-#include "src/os/fd.hpp"
+#include "launcher/report/evidence.hpp"
+#include "src/base/os/bounded_thread.hpp"
+#include "src/base/os/fd.hpp"
 
 namespace cxxrun::launcher {
 

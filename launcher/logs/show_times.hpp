@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher {
 

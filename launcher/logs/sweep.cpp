@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "launcher/logs/left_over.hpp"
-#include "src/core/text.hpp"
-#include "src/os/fd_io.hpp"
-#include "src/os/folder.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/fd_io.hpp"
+#include "src/base/os/folder.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "src/os/fd.hpp"
+#include "src/base/os/fd.hpp"
 
 namespace cxxrun::launcher {
 

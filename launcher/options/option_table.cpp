@@ -5,8 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "src/core/exit_codes.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/exit_codes.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 

@@ -8,8 +8,8 @@
 
 #include "launcher/options/option_table.hpp"
 #include "rendezvous/values/generation.hpp"
-#include "src/core/exit_status.hpp"
-#include "src/core/signal_info.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/core/signal_info.hpp"
 
 namespace cxxrun::launcher {
 

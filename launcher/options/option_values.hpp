@@ -10,7 +10,7 @@
 
 #include "cxxrun/error.hpp"
 #include "launcher/options/options.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 

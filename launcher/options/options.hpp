@@ -13,7 +13,7 @@
 #include "launcher/facts/discovery.hpp"
 #include "launcher/logs/rotation.hpp"
 #include "rendezvous/protocol/messages.hpp"
-#include "src/core/endpoint.hpp"
+#include "src/base/core/endpoint.hpp"
 
 namespace cxxrun::launcher {
 

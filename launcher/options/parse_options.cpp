@@ -7,7 +7,7 @@
 
 #include "launcher/options/option_table.hpp"
 #include "launcher/options/option_values.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -249,8 +249,7 @@ std::vector<OptionRow> program(Options& o) {
        set(o.virtual_local_rank, parse_flag)},
       ours({"--watch", "auto|off", "auto: hangs of PyTorch are seen without a line of code [auto]",
             choose(o.watch, {true, false})}),
-      ours({"--warm", "[=MODULES]",
-            "fork workers from a Python with these; auto: learn them [torch]",
+      ours({"--warm", "[=MODULES]", "fork workers from a Python with these; auto: learn them [torch]",
             set(o.warm, parse_modules)}),
       {"--monitor-interval", "SECONDS", "accepted without effect: nothing is polled",
        note(o, only_check(parse_delay), "the end of a worker is an event, nothing is polled")},

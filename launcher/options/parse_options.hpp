@@ -9,7 +9,7 @@
 
 #include "launcher/options/option_table.hpp"
 #include "launcher/options/options.hpp"
-#include "src/core/port_sequence.hpp"
+#include "src/base/core/port_sequence.hpp"
 
 namespace cxxrun::launcher {
 

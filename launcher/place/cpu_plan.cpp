@@ -5,7 +5,7 @@
 #include <set>
 
 #include "launcher/place/slurm_env.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -9,9 +9,9 @@
 #include "launcher/facts/outer_launcher.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/place/private_file.hpp"
-#include "src/os/fd_io.hpp"
-#include "src/os/folder.hpp"
-#include "src/os/local_address.hpp"
+#include "src/base/os/fd_io.hpp"
+#include "src/base/os/folder.hpp"
+#include "src/base/os/local_address.hpp"
 
 namespace cxxrun::launcher {
 namespace {

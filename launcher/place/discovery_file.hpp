@@ -8,9 +8,9 @@
 
 #include "cxxrun/error.hpp"
 #include "launcher/facts/discovery.hpp"
-#include "src/core/text.hpp"
-#include "src/core/time.hpp"
-#include "src/os/bounded_thread.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/bounded_thread.hpp"
 
 namespace cxxrun::launcher {
 

@@ -9,12 +9,12 @@
 #include <unistd.h>
 #include <utility>
 
-#include "src/core/text.hpp"
-#include "src/core/time.hpp"
-#include "src/os/bounded_thread.hpp"
-#include "src/os/library.hpp"
-#include "src/os/process_info.hpp"
-#include "src/os/system.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/bounded_thread.hpp"
+#include "src/base/os/library.hpp"
+#include "src/base/os/process_info.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::launcher {
 namespace {

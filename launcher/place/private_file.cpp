@@ -5,8 +5,8 @@
 #include <unistd.h>
 #include <utility>
 
-#include "src/os/fd_io.hpp"
-#include "src/os/folder.hpp"
+#include "src/base/os/fd_io.hpp"
+#include "src/base/os/folder.hpp"
 
 namespace cxxrun::launcher {
 

@@ -4,7 +4,7 @@
 #include <system_error>
 #include <vector>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -7,10 +7,10 @@
 #include "launcher/place/discovery_file.hpp"
 #include "launcher/place/private_file.hpp"
 #include "rendezvous/trust/secret.hpp"
-#include "src/os/fd_io.hpp"
-#include "src/os/folder.hpp"
-#include "src/os/random.hpp"
-#include "src/os/system.hpp"
+#include "src/base/os/fd_io.hpp"
+#include "src/base/os/folder.hpp"
+#include "src/base/os/random.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::launcher {
 namespace {

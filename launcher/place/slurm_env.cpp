@@ -6,10 +6,10 @@
 
 #include "launcher/facts/outer_launcher.hpp"
 #include "launcher/options/options.hpp"
-#include "src/core/endpoint.hpp"
-#include "src/core/hostlist.hpp"
-#include "src/core/text.hpp"
-#include "src/core/variables.hpp"
+#include "src/base/core/endpoint.hpp"
+#include "src/base/core/hostlist.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/core/variables.hpp"
 
 namespace cxxrun::launcher {
 

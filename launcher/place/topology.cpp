@@ -4,9 +4,9 @@
 
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/options/options.hpp"
-#include "src/core/endpoint.hpp"
-#include "src/core/port_sequence.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/endpoint.hpp"
+#include "src/base/core/port_sequence.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 

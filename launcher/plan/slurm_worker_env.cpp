@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 

@@ -10,9 +10,9 @@
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/plan/slurm_worker_env.hpp"
-#include "src/core/exit_status.hpp"
-#include "src/core/text.hpp"
-#include "src/core/variables.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/core/variables.hpp"
 
 namespace cxxrun::launcher {
 

@@ -12,7 +12,7 @@
 #include "launcher/place/topology.hpp"
 #include "rendezvous/values/generation.hpp"
 #include "rendezvous/values/worker_exit.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher {
 

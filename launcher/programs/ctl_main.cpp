@@ -17,10 +17,10 @@
 #include "launcher/view/ctl_options.hpp"
 #include "launcher/view/status_text.hpp"
 #include "launcher/view/table.hpp"
-#include "src/core/exit_codes.hpp"
-#include "src/core/text.hpp"
-#include "src/core/time.hpp"
-#include "src/os/limits.hpp"
+#include "src/base/core/exit_codes.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/limits.hpp"
 
 namespace cxxrun::launcher::view {
 namespace {

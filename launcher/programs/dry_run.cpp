@@ -7,8 +7,8 @@
 #include "launcher/logs/log_names.hpp"
 #include "launcher/warm/imports.hpp"
 #include "launcher/warm/warm_command.hpp"
-#include "src/core/hostlist.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/hostlist.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 

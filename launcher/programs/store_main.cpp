@@ -4,12 +4,12 @@
 
 #include "launcher/options/parse_options.hpp"
 #include "launcher/programs/programs.hpp"
-#include "src/core/exit_codes.hpp"
-#include "src/os/limits.hpp"
-#include "src/os/log.hpp"
-#include "src/os/signals.hpp"
-#include "src/os/system.hpp"
-#include "src/store/store_server.hpp"
+#include "src/base/core/exit_codes.hpp"
+#include "src/base/os/limits.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/signals.hpp"
+#include "src/base/os/system.hpp"
+#include "src/base/store/store_server.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -10,13 +10,13 @@
 #include <unistd.h>
 #include <variant>
 
-#include "src/core/text.hpp"
-#include "src/host/node/segment_socket.hpp"
-#include "src/os/descriptor_packet.hpp"
-#include "src/os/folder.hpp"
-#include "src/os/process_info.hpp"
-#include "src/os/system.hpp"
-#include "src/worker/agent_packets.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/descriptor_packet.hpp"
+#include "src/base/os/folder.hpp"
+#include "src/base/os/process_info.hpp"
+#include "src/base/os/system.hpp"
+#include "src/base/worker/agent_packets.hpp"
+#include "src/base/worker/segment_socket.hpp"
 
 namespace cxxrun::launcher::view {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher::view {
 

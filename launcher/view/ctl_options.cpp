@@ -8,7 +8,7 @@
 
 #include "launcher/live/question.hpp"
 #include "launcher/options/option_values.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::view {
 namespace {

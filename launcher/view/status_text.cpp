@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::view {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <set>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {

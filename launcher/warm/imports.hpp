@@ -1,5 +1,5 @@
-// Imports: what a worker has imported, as it tells in a file (src/python/cxxrun/_imports.py), and what the warm Python
-// of --warm=auto makes of it. Pure. In words: docs/use/warm.md.
+// Imports: what a worker has imported, as it tells in a file (src/runtime/python/cxxrun/_imports.py), and what the warm
+// Python of --warm=auto makes of it. Pure. In words: docs/use/warm.md.
 #pragma once
 
 #include <string>

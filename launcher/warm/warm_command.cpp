@@ -4,7 +4,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {

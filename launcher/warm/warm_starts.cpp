@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::warm {
 namespace {

@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "src/core/exit_status.hpp"
-#include "src/core/time.hpp"
-#include "src/core/turn.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/core/turn.hpp"
 
 namespace cxxrun::launcher::warm {
 

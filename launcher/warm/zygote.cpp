@@ -10,13 +10,13 @@
 #include <utility>
 #include <zygote_text.hpp>
 
-#include "src/core/text.hpp"
-#include "src/os/descriptor_packet.hpp"
-#include "src/os/fd_io.hpp"
-#include "src/os/log.hpp"
-#include "src/os/process_info.hpp"
-#include "src/os/spawn.hpp"
-#include "src/os/system.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/descriptor_packet.hpp"
+#include "src/base/os/fd_io.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/process_info.hpp"
+#include "src/base/os/spawn.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -19,9 +19,9 @@
 
 #include "launcher/warm/warm_command.hpp"
 #include "launcher/warm/warm_starts.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/machine.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/machine.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
 

@@ -4,10 +4,10 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/causes/limit_signs.hpp"
-#include "launcher/causes/xid.hpp"
-#include "src/os/limits.hpp"
-#include "src/os/process_info.hpp"
+#include "launcher/report/limit_signs.hpp"
+#include "launcher/report/xid.hpp"
+#include "src/base/os/limits.hpp"
+#include "src/base/os/process_info.hpp"
 
 namespace cxxrun::launcher {
 namespace {

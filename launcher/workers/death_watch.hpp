@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/causes/death.hpp"
+#include "launcher/report/death.hpp"
 #include "rendezvous/values/worker_exit.hpp"
-#include "src/core/limits.hpp"
-#include "src/os/kernel_log.hpp"
-#include "src/os/memory_group.hpp"
-#include "src/os/path_probe.hpp"
+#include "src/base/core/limits.hpp"
+#include "src/base/os/kernel_log.hpp"
+#include "src/base/os/memory_group.hpp"
+#include "src/base/os/path_probe.hpp"
 
 namespace cxxrun::launcher {
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "launcher/workers/whom_to_ask.hpp"
-#include "src/core/signal_info.hpp"
-#include "src/os/children.hpp"
-#include "src/os/process_info.hpp"
+#include "src/base/core/signal_info.hpp"
+#include "src/base/os/children.hpp"
+#include "src/base/os/process_info.hpp"
 
 namespace cxxrun::launcher {
 namespace {

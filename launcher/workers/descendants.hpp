@@ -9,8 +9,8 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "src/core/exit_status.hpp"
-#include "src/os/held_process.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/os/held_process.hpp"
 
 namespace cxxrun::launcher {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "launcher/workers/dropped_environment.hpp"
-#include "src/os/log.hpp"
-#include "src/os/process_info.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/process_info.hpp"
 
 namespace cxxrun::launcher {
 namespace {

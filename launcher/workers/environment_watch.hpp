@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "launcher/plan/worker_plan.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
 

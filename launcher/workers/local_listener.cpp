@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "src/os/log.hpp"
+#include "src/base/os/log.hpp"
 
 namespace cxxrun::launcher {
 

@@ -12,8 +12,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
-#include "src/host/node/segment_socket.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/os/timer.hpp"
+#include "src/base/worker/segment_socket.hpp"
 
 namespace cxxrun::launcher {
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "src/core/signal_info.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/signal_info.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher {
 

@@ -1,7 +1,7 @@
 // StopOrder: how the workers of a generation are to be stopped.
 #pragma once
 
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher {
 

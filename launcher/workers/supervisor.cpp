@@ -8,11 +8,11 @@
 
 #include <boost/asio/post.hpp>
 
-#include "src/core/text.hpp"
-#include "src/os/children.hpp"
-#include "src/os/log.hpp"
-#include "src/os/process_info.hpp"
-#include "src/worker/page_view.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/children.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/process_info.hpp"
+#include "src/base/worker/page_view.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -32,10 +32,10 @@
 #include "launcher/workers/worker_process.hpp"
 #include "rendezvous/values/standstill.hpp"
 #include "rendezvous/values/worker_exit.hpp"
-#include "src/os/machine.hpp"
-#include "src/os/signal_watch.hpp"
-#include "src/os/timer.hpp"
-#include "src/wire/rail_proof.hpp"
+#include "src/base/os/machine.hpp"
+#include "src/base/os/signal_watch.hpp"
+#include "src/base/os/timer.hpp"
+#include "src/base/wire/rail_proof.hpp"
 
 namespace cxxrun::launcher {
 

@@ -6,12 +6,12 @@
 
 #include <boost/asio/post.hpp>
 
-#include "launcher/logs/line_kinds.hpp"
 #include "launcher/logs/log_file.hpp"
-#include "launcher/logs/report.hpp"
+#include "launcher/report/line_kinds.hpp"
+#include "launcher/report/report.hpp"
 #include "launcher/workers/supervisor.hpp"
-#include "src/os/log.hpp"
-#include "src/os/system.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::launcher {
 

@@ -7,12 +7,12 @@
 #include "launcher/logs/log_file.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_program.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/limits.hpp"
-#include "src/os/log.hpp"
-#include "src/os/spawn.hpp"
-#include "src/os/standard_input.hpp"
-#include "src/os/system.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/limits.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/spawn.hpp"
+#include "src/base/os/standard_input.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -5,8 +5,8 @@
 #include "launcher/logs/log_file.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/workers/supervisor.hpp"
-#include "src/core/text.hpp"
-#include "src/os/log.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/log.hpp"
 
 namespace cxxrun::launcher {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "launcher/workers/stop_order.hpp"
-#include "src/core/exit_status.hpp"
-#include "src/core/time.hpp"
-#include "src/core/turn.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/core/turn.hpp"
 
 namespace cxxrun::launcher {
 

@@ -12,14 +12,14 @@
 
 #include "launcher/workers/admission.hpp"
 #include "launcher/workers/local_listener.hpp"
-#include "src/core/complaints.hpp"
-#include "src/host/common/futex.hpp"
-#include "src/os/descriptor_packet.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/log.hpp"
-#include "src/os/mapping.hpp"
-#include "src/os/process_info.hpp"
-#include "src/os/system.hpp"
+#include "src/base/core/complaints.hpp"
+#include "src/base/os/descriptor_packet.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/mapping.hpp"
+#include "src/base/os/process_info.hpp"
+#include "src/base/os/system.hpp"
+#include "src/base/worker/futex.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -1,12 +1,12 @@
 // WorkerLinks: the connections between this agent and those of its workers that use the library. Shell.
 //
 // One unix socket for the agent's life, whose name the workers get as CXXRUN_AGENT. A worker registers there
-// and gets a page of shared memory (src/worker/control_page.hpp; what is said: src/worker/agent_packets.hpp). Only
-// what workers have started is let in (launcher/workers/admission.hpp), one for each worker, so that
-// nothing here grows without bounds; whatever else they send ends their connection. Who asks about the job is handed
-// on. Others are refused, and the log tells of a few. Who asks for proofs need not have registered, and one connection
-// for each worker is kept. What a worker writes into its page is never used as an offset or a size. Runs on the thread
-// of the io_context; members never call handlers.
+// and gets a page of shared memory (src/base/worker/control_page.hpp; what is said: src/base/worker/agent_packets.hpp).
+// Only what workers have started is let in (launcher/workers/admission.hpp), one for each worker, so that nothing here
+// grows without bounds; whatever else they send ends their connection. Who asks about the job is handed on. Others are
+// refused, and the log tells of a few. Who asks for proofs need not have registered, and one connection for each worker
+// is kept. What a worker writes into its page is never used as an offset or a size. Runs on the thread of the
+// io_context; members never call handlers.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@
 #include <sys/types.h>
 
 #include "cxxrun/error.hpp"
-#include "src/os/fd.hpp"
-#include "src/worker/agent_packets.hpp"
-#include "src/worker/control_page.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/worker/agent_packets.hpp"
+#include "src/base/worker/control_page.hpp"
 
 namespace boost::asio {
 class io_context;

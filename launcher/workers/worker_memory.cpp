@@ -5,8 +5,8 @@
 
 #include "launcher/workers/local_listener.hpp"
 #include "launcher/workers/memory_keys.hpp"
-#include "src/host/node/segment.hpp"
-#include "src/os/log.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/worker/segment.hpp"
 
 namespace cxxrun::launcher {
 

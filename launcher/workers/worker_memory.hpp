@@ -1,4 +1,4 @@
-// WorkerMemory: hands the workers of this node the memory that they share (src/host/node/segment.hpp). Shell.
+// WorkerMemory: hands the workers of this node the memory that they share (src/base/worker/segment.hpp). Shell.
 //
 // One socket per generation, whose name the workers get as CXXRUN_SEGMENT; one memfd per communicator, made when the
 // first worker asks. The agent never maps it: whatever workers write there cannot harm it. Nothing but a socket is made

@@ -7,8 +7,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/process/v2/process.hpp>
 
-#include "src/core/exit_status.hpp"
-#include "src/os/children.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/os/children.hpp"
 
 namespace cxxrun::launcher {
 

@@ -19,11 +19,11 @@
 
 #include "launcher/facts/first_line.hpp"
 #include "launcher/warm/warm_command.hpp"
-#include "src/core/text.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/fd_io.hpp"
-#include "src/os/spawn.hpp"
-#include "src/os/system.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/fd_io.hpp"
+#include "src/base/os/spawn.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -17,8 +17,8 @@
 #include "rendezvous/values/ended.hpp"
 #include "rendezvous/voting/acceptor.hpp"
 #include "rendezvous/voting/lease.hpp"
-#include "src/core/time.hpp"
-#include "src/core/turn.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/core/turn.hpp"
 
 namespace cxxrun::rendezvous::follower {
 

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "rendezvous/following/follower.hpp"
-#include "src/core/endpoint.hpp"
-#include "src/core/hostlist.hpp"
+#include "src/base/core/endpoint.hpp"
+#include "src/base/core/hostlist.hpp"
 
 namespace cxxrun::rendezvous::follower {
 namespace {

@@ -12,8 +12,8 @@
 #include "rendezvous/membership/proposing.hpp"
 #include "rendezvous/membership/starting.hpp"
 #include "rendezvous/values/verdict.hpp"
-#include "src/core/exit_status.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "rendezvous/values/generation.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -9,12 +9,12 @@
 #include <unordered_set>
 #include <utility>
 
+#include "rendezvous/history/budget.hpp"
+#include "rendezvous/history/retrying.hpp"
 #include "rendezvous/membership/books.hpp"
-#include "rendezvous/membership/budget.hpp"
 #include "rendezvous/membership/excluding.hpp"
-#include "rendezvous/membership/retrying.hpp"
-#include "src/core/rank_name.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/rank_name.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

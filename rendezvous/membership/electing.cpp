@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/history/budget.hpp"
 #include "rendezvous/membership/books.hpp"
-#include "rendezvous/membership/budget.hpp"
 #include "rendezvous/membership/succession.hpp"
 
 namespace cxxrun::rendezvous {

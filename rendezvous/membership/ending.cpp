@@ -4,14 +4,14 @@
 #include <string>
 #include <utility>
 
+#include "rendezvous/history/budget.hpp"
+#include "rendezvous/history/retrying.hpp"
 #include "rendezvous/membership/books.hpp"
-#include "rendezvous/membership/budget.hpp"
 #include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/excluding.hpp"
 #include "rendezvous/membership/granting.hpp"
-#include "rendezvous/membership/retrying.hpp"
 #include "rendezvous/membership/watching.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -67,8 +67,8 @@ void note_how_far(State& state) {
   restarts.begun = restarts.begun || state.group.lived || lacked_nothing;
 }
 
-/// Where the next generation has enough other nodes it does not wait for these. Whoever was too slow for another size is
-/// waited for: else each node that is taken in might leave another one out.
+/// Where the next generation has enough other nodes it does not wait for these. Whoever was too slow for another size
+/// is waited for: else each node that is taken in might leave another one out.
 void note_lacking(State& state) {
   if (state.group.stop.kind != StopKind::failure) {
     return;

@@ -9,7 +9,7 @@
 #include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/excluding.hpp"
 #include "rendezvous/membership/granting.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

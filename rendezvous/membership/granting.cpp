@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "rendezvous/membership/books.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/agent_id.hpp"
-#include "src/core/level.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/level.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 

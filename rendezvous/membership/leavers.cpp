@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/rank_name.hpp"
-#include "src/core/text.hpp"
-#include "src/core/turn.hpp"
+#include "src/base/core/rank_name.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/core/turn.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 

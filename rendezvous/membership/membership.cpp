@@ -15,7 +15,7 @@
 #include "rendezvous/membership/starting.hpp"
 #include "rendezvous/membership/turn.hpp"
 #include "rendezvous/membership/watching.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -10,11 +10,11 @@
 
 #include <vector>
 
+#include "rendezvous/history/policy.hpp"
 #include "rendezvous/membership/events.hpp"
-#include "rendezvous/membership/policy.hpp"
 #include "rendezvous/membership/state.hpp"
 #include "rendezvous/values/story.hpp"
-#include "src/core/turn.hpp"
+#include "src/base/core/turn.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <set>
 
-#include "src/core/hostlist.hpp"
+#include "src/base/core/hostlist.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

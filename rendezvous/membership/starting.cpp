@@ -7,7 +7,7 @@
 #include "rendezvous/membership/granting.hpp"
 #include "rendezvous/membership/proposing.hpp"
 #include "rendezvous/membership/seating.hpp"
-#include "src/core/hash.hpp"
+#include "src/base/core/hash.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/membership/accusing.hpp"
-#include "rendezvous/membership/budget.hpp"
+#include "rendezvous/hangs/accusing.hpp"
+#include "rendezvous/hangs/hanging.hpp"
+#include "rendezvous/history/budget.hpp"
+#include "rendezvous/history/fitness.hpp"
+#include "rendezvous/history/ledger.hpp"
 #include "rendezvous/membership/campaign.hpp"
-#include "rendezvous/membership/fitness.hpp"
 #include "rendezvous/membership/group.hpp"
-#include "rendezvous/membership/hanging.hpp"
 #include "rendezvous/membership/leavers.hpp"
-#include "rendezvous/membership/ledger.hpp"
 #include "rendezvous/values/verdict.hpp"
 #include "rendezvous/voting/lease.hpp"
 #include "rendezvous/voting/proposer.hpp"

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "rendezvous/history/retrying.hpp"
 #include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/ending.hpp"
 #include "rendezvous/membership/forming.hpp"
-#include "rendezvous/membership/retrying.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

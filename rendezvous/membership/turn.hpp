@@ -13,7 +13,7 @@
 #include "rendezvous/membership/events.hpp"
 #include "rendezvous/membership/state.hpp"
 #include "rendezvous/values/story.hpp"
-#include "src/core/turn.hpp"
+#include "src/base/core/turn.hpp"
 
 namespace cxxrun::rendezvous {
 

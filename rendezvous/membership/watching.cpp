@@ -6,7 +6,7 @@
 #include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/granting.hpp"
-#include "src/core/rank_name.hpp"
+#include "src/base/core/rank_name.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/core/endpoint.hpp"
+#include "src/base/core/endpoint.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -10,7 +10,7 @@
 
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/agent_id.hpp"
-#include "src/store/admission.hpp"
+#include "src/base/store/admission.hpp"
 
 namespace cxxrun::rendezvous {
 

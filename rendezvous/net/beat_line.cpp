@@ -7,8 +7,8 @@
 
 #include "rendezvous/net/channel.hpp"
 #include "rendezvous/net/spare_port.hpp"
-#include "src/core/time.hpp"
-#include "src/os/log.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/log.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -10,7 +10,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
-#include "src/os/local_address.hpp"
+#include "src/base/os/local_address.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -16,7 +16,7 @@
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/trust/both_ends.hpp"
 #include "rendezvous/values/ended.hpp"
-#include "src/wire/frame.hpp"
+#include "src/base/wire/frame.hpp"
 
 namespace cxxrun::rendezvous {
 

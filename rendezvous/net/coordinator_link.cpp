@@ -17,10 +17,10 @@
 #include "rendezvous/net/lookup.hpp"
 #include "rendezvous/net/spare_port.hpp"
 #include "rendezvous/trust/grant.hpp"
-#include "src/core/text.hpp"
-#include "src/core/time.hpp"
-#include "src/os/log.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/log.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "src/core/text.hpp"
-#include "src/core/turn.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/core/turn.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <variant>
 
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -11,12 +11,12 @@
 
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/protocol/messages.hpp"
-#include "src/core/text.hpp"
-#include "src/core/time.hpp"
-#include "src/os/beside.hpp"
-#include "src/os/fd_io.hpp"
-#include "src/os/path_owners.hpp"
-#include "src/os/random.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/beside.hpp"
+#include "src/base/os/fd_io.hpp"
+#include "src/base/os/path_owners.hpp"
+#include "src/base/os/random.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

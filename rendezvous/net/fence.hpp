@@ -13,7 +13,7 @@
 #include "cxxrun/error.hpp"
 #include "rendezvous/trust/key.hpp"
 #include "rendezvous/values/decree.hpp"
-#include "src/os/bounded_thread.hpp"
+#include "src/base/os/bounded_thread.hpp"
 
 namespace boost::asio {
 class io_context;

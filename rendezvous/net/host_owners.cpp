@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "src/core/endpoint.hpp"
-#include "src/os/local_address.hpp"
+#include "src/base/core/endpoint.hpp"
+#include "src/base/os/local_address.hpp"
 
 namespace cxxrun::rendezvous {
 

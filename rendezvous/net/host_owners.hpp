@@ -5,7 +5,7 @@
 #include <string>
 
 #include "rendezvous/protocol/messages.hpp"
-#include "src/os/socket_owners.hpp"
+#include "src/base/os/socket_owners.hpp"
 
 namespace cxxrun::rendezvous {
 

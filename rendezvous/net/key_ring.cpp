@@ -6,10 +6,10 @@
 #include <boost/asio/post.hpp>
 
 #include "rendezvous/trust/secret.hpp"
-#include "src/core/time.hpp"
-#include "src/os/beside.hpp"
-#include "src/os/munge.hpp"
-#include "src/os/random.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/beside.hpp"
+#include "src/base/os/munge.hpp"
+#include "src/base/os/random.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "src/os/limits.hpp"
-#include "src/os/log.hpp"
+#include "src/base/os/limits.hpp"
+#include "src/base/os/log.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -7,9 +7,9 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
-#include "src/core/time.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/os/limits.hpp"
-#include "src/os/local_address.hpp"
-#include "src/os/log.hpp"
+#include "src/base/os/limits.hpp"
+#include "src/base/os/local_address.hpp"
+#include "src/base/os/log.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -10,7 +10,7 @@
 
 #include "cxxrun/error.hpp"
 #include "rendezvous/net/doors.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -4,7 +4,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "src/os/local_address.hpp"
+#include "src/base/os/local_address.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -18,8 +18,8 @@
 #include "rendezvous/net/strangers.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/agent_id.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/timer.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "rendezvous/protocol/messages.hpp"
-#include "src/core/port_sequence.hpp"
+#include "src/base/core/port_sequence.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -5,10 +5,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
-#include "rendezvous/membership/budget.hpp"
-#include "src/os/limits.hpp"
-#include "src/os/listening.hpp"
-#include "src/os/log.hpp"
+#include "rendezvous/history/budget.hpp"
+#include "src/base/os/limits.hpp"
+#include "src/base/os/listening.hpp"
+#include "src/base/os/log.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

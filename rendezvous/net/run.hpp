@@ -15,10 +15,10 @@
 #include "rendezvous/net/port_plan.hpp"
 #include "rendezvous/net/run_table.hpp"
 #include "rendezvous/protocol/live_messages.hpp"
-#include "src/core/complaints.hpp"
-#include "src/os/machine.hpp"
-#include "src/os/timer.hpp"
-#include "src/store/store_server.hpp"
+#include "src/base/core/complaints.hpp"
+#include "src/base/os/machine.hpp"
+#include "src/base/os/timer.hpp"
+#include "src/base/store/store_server.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -9,9 +9,9 @@
 #include "rendezvous/net/fence.hpp"
 #include "rendezvous/net/peers.hpp"
 #include "rendezvous/net/run.hpp"
-#include "src/core/complaints.hpp"
-#include "src/os/listening.hpp"
-#include "src/os/log.hpp"
+#include "src/base/core/complaints.hpp"
+#include "src/base/os/listening.hpp"
+#include "src/base/os/log.hpp"
 
 namespace cxxrun::rendezvous {
 struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {

@@ -23,8 +23,8 @@
 #include "rendezvous/values/agent_id.hpp"
 #include "rendezvous/values/story.hpp"
 #include "rendezvous/values/verdict.hpp"
-#include "src/os/fd.hpp"
-#include "src/store/store_server.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/store/store_server.hpp"
 
 namespace boost::asio {
 class io_context;

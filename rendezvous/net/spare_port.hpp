@@ -6,7 +6,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
-#include "src/os/spare_ports.hpp"
+#include "src/base/os/spare_ports.hpp"
 
 namespace cxxrun::rendezvous {
 

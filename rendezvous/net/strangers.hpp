@@ -15,7 +15,7 @@
 #include <set>
 #include <string>
 
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 

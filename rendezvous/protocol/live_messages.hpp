@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "rendezvous/protocol/messages.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -19,8 +19,8 @@
 #include "rendezvous/values/standstill.hpp"
 #include "rendezvous/values/steps.hpp"
 #include "rendezvous/values/worker_exit.hpp"
-#include "src/core/time.hpp"
-#include "src/store/admission.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/store/admission.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/core/tcp_ends.hpp"
+#include "src/base/core/tcp_ends.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -10,7 +10,7 @@
 
 namespace cxxrun::rendezvous {
 
-/// "address:port" each (src/core/tcp_ends.hpp); "" = not known.
+/// "address:port" each (src/base/core/tcp_ends.hpp); "" = not known.
 struct BothEnds {
   std::string caller;
   std::string called;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/wire/frame.hpp"
+#include "src/base/wire/frame.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

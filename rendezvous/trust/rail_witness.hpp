@@ -1,8 +1,8 @@
 // RailWitness: what an agent answers a worker that asks about a connection to a rank of another node. Pure.
 //
-// Both ends of such a connection have greeted each other (src/wire/rail_protocol.hpp), with random bytes and with the
-// two endpoints as each sees them. A proof is for both greetings and for one side of them, under a key of this run: it
-// says that the agent's worker has this rank in this generation, and that the other end sees it where it is.
+// Both ends of such a connection have greeted each other (src/base/wire/rail_protocol.hpp), with random bytes and with
+// the two endpoints as each sees them. A proof is for both greetings and for one side of them, under a key of this run:
+// it says that the agent's worker has this rank in this generation, and that the other end sees it where it is.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "cxxrun/error.hpp"
 #include "rendezvous/trust/key.hpp"
-#include "src/wire/rail_proof.hpp"
+#include "src/base/wire/rail_proof.hpp"
 
 namespace cxxrun::rendezvous {
 

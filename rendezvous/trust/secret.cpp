@@ -4,8 +4,8 @@
 #include <set>
 #include <sodium.h>
 
-#include "src/core/port_sequence.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/port_sequence.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

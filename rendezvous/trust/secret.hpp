@@ -22,7 +22,7 @@ using WrapNonce = std::array<unsigned char, 24>;  ///< random, new for every wra
 
 /// Ports that strangers cannot compute: they follow from the secret and from `ports`, those that everybody can compute
 /// for the run. Each is independent of the others, so that who has seen one knows no other. At most kHiddenPorts,
-/// distinct, of derived ports (src/core/port_sequence.hpp); part of the protocol.
+/// distinct, of derived ports (src/base/core/port_sequence.hpp); part of the protocol.
 inline constexpr std::size_t kHiddenPorts = 8;
 [[nodiscard]] std::vector<std::uint16_t> hidden_ports(Key const& secret, std::vector<std::uint16_t> const& ports);
 

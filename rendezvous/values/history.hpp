@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/core/time.hpp"
-#include "src/worker/group_count.hpp"
-#include "src/worker/loss.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/worker/group_count.hpp"
+#include "src/base/worker/loss.hpp"
 
 namespace cxxrun::rendezvous {
 

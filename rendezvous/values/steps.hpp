@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 

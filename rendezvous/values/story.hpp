@@ -7,7 +7,7 @@
 
 #include "rendezvous/values/decree.hpp"
 #include "rendezvous/values/history.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous::story {
 

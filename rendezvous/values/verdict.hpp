@@ -9,8 +9,8 @@
 #include "rendezvous/values/history.hpp"
 #include "rendezvous/values/node_fault.hpp"
 #include "rendezvous/values/worker_exit.hpp"
-#include "src/core/exit_codes.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/exit_codes.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "src/core/exit_status.hpp"
-#include "src/worker/loss.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/worker/loss.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "rendezvous/values/decree.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "rendezvous/values/agent_id.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 

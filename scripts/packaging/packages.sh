@@ -46,7 +46,7 @@ make_packages() {  # DIR
   for part in launcher cuda; do
     cmake --install build/portable --component $part --strip --prefix build/portable/stage/wheel >>build/portable.log
   done
-  python3 src/python/cxxrun_wheel.py build/portable/stage/wheel "manylinux_2_28_$machine" "$1" >>build/portable.log
+  python3 src/runtime/python/cxxrun_wheel.py build/portable/stage/wheel "manylinux_2_28_$machine" "$1" >>build/portable.log
   by_cpack DEB "lib/$(gcc -print-multiarch)" "$1"
   for file in "$1"/*.deb; do true_size "$file"; done
   by_cpack RPM lib64 "$1"

@@ -29,10 +29,10 @@
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/trust/guard.hpp"
 #include "rendezvous/trust/secret.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/local_address.hpp"
-#include "src/os/random.hpp"
-#include "src/wire/frame.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/local_address.hpp"
+#include "src/base/os/random.hpp"
+#include "src/base/wire/frame.hpp"
 
 namespace {
 

@@ -173,7 +173,7 @@ def measure_bucket(is_elastic, size, repeats, way):
 def environment(folder, library):
     env = {key: text for key, text in os.environ.items() if not key.startswith(("SLURM_", "PET_", "CXXRUN_"))}
     return {**env, "CXXRUN_BENCH": folder + "/said", "OMP_NUM_THREADS": "1", "TMPDIR": folder, "PYTHON_EXEC": PYTHON,
-            "PYTHONPATH": os.path.join(ROOT, "src/python"), "CXXRUN_LIBRARY": os.path.abspath(library),
+            "PYTHONPATH": os.path.join(ROOT, "src/runtime/python"), "CXXRUN_LIBRARY": os.path.abspath(library),
             "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": "", "USE_LIBUV": "0"}
 
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/logs/report.hpp"
-#include "rendezvous/membership/accusing.hpp"
+#include "launcher/report/report.hpp"
+#include "rendezvous/hangs/accusing.hpp"
 #include "rendezvous/membership/cause.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace): a program, not a header

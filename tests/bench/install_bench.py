@@ -16,7 +16,7 @@ if importlib.util.find_spec("torch") is None:
     print("skipped: there is no torch (Debian: python3-torch)")
     sys.exit(77)
 
-PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/python")
+PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/runtime/python")
 sys.path.insert(0, PACKAGE)
 from cxxrun import _watch  # noqa: E402
 WORKER = """

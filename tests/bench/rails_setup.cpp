@@ -15,7 +15,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "launcher/workers/worker_links.hpp"
-#include "src/worker/agent_prover.hpp"
+#include "src/base/worker/agent_prover.hpp"
 #include "tests/support/rail_prover.hpp"
 
 using namespace cxxrun;

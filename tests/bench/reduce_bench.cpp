@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "src/comm/kernels.hpp"
-#include "src/comm/reduce.hpp"
+#include "src/runtime/comm/kernels.hpp"
+#include "src/runtime/comm/reduce.hpp"
 
 namespace {
 

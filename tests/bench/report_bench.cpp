@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/logs/evidence.hpp"
-#include "launcher/logs/report.hpp"
+#include "launcher/report/evidence.hpp"
+#include "launcher/report/report.hpp"
 
 using namespace cxxrun;  // NOLINT(google-build-using-namespace): a program, not a header
 

@@ -25,7 +25,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "src/wire/store_protocol.hpp"
+#include "src/base/wire/store_protocol.hpp"
 
 namespace {
 

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "rendezvous/trust/handshake.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/random.hpp"
-#include "src/wire/frame.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/random.hpp"
+#include "src/base/wire/frame.hpp"
 
 namespace {
 

@@ -21,7 +21,7 @@
 #include "cxxrun/checkpoint.hpp"
 #include "cxxrun/elastic.hpp"
 #include "cxxrun/failure.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launcher/life/agent_state.hpp"
-#include "src/wire/frame.hpp"
+#include "src/base/wire/frame.hpp"
 #include "tests/fuzz/script.hpp"
 #include "tests/support/said.hpp"
 

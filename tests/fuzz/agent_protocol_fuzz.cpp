@@ -9,8 +9,8 @@
 
 #include "rendezvous/protocol/live_messages.hpp"
 #include "rendezvous/protocol/messages.hpp"
-#include "src/core/hostlist.hpp"
-#include "src/wire/frame.hpp"
+#include "src/base/core/hostlist.hpp"
+#include "src/base/wire/frame.hpp"
 
 namespace {
 

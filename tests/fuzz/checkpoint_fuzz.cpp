@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "src/checkpoint/crc32c.hpp"
-#include "src/checkpoint/format.hpp"
+#include "src/runtime/checkpoint/crc32c.hpp"
+#include "src/runtime/checkpoint/format.hpp"
 
 namespace {
 

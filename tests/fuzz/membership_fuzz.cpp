@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "rendezvous/membership/membership.hpp"
-#include "src/wire/frame.hpp"
+#include "src/base/wire/frame.hpp"
 #include "tests/fuzz/script.hpp"
 #include "tests/support/said.hpp"
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/store/kv_store.hpp"
-#include "src/wire/store_protocol.hpp"
+#include "src/base/store/kv_store.hpp"
+#include "src/base/wire/store_protocol.hpp"
 
 namespace {
 

@@ -11,10 +11,10 @@
 #include <span>
 #include <thread>
 
-#include "src/comm/element_formats.hpp"
-#include "src/comm/kernels.hpp"
-#include "src/cuda/kernels.hpp"
-#include "src/gradient/elements.hpp"
+#include "src/runtime/comm/element_formats.hpp"
+#include "src/runtime/comm/kernels.hpp"
+#include "src/runtime/cuda/kernels.hpp"
+#include "src/runtime/gradient/elements.hpp"
 #include "tests/gpu/gpu_check.hpp"
 #include "tests/support/square_order.hpp"
 

@@ -58,7 +58,7 @@ class Machine:
         self.plugin = self.build / "lib/libcxxrun_cuda.so"
         self.launcher = self.build / "bin/cxxrun"
         self.library = self.build / "lib/libcxxrun_c.so.0"
-        self.package = next(filter(os.path.isdir, (self.build / "python", HERE.parents[1] / "src/python")))
+        self.package = next(filter(os.path.isdir, (self.build / "python", HERE.parents[1] / "src/runtime/python")))
         self.quick, self.preload, self.told = options.quick, options.preload, told
         # Kernels that nvcc has compiled need a GPU; on the double there are loops in their place.
         self.trainer = self.build / ("tests/train_cuda_loop" if options.preload else "bin/examples/train_cuda")

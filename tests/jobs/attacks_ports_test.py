@@ -98,7 +98,7 @@ def setUpModule():
 
 
 def derived_ports(seed, count=TRIED):
-    """src/core/port_sequence.hpp"""
+    """src/base/core/port_sequence.hpp"""
     digest = 0xcbf29ce484222325
     for byte in seed.encode():
         digest = (digest ^ byte) * 0x100000001b3 % 2**64

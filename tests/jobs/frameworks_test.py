@@ -15,7 +15,7 @@ from jobs import JobCase, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRAINER = os.path.join(HERE, "framework_trainer.py")
-PATH = [each for each in (os.path.join(HERE, "../../src/python"), os.environ.get("CXXRUN_FRAMEWORKS")) if each]
+PATH = [each for each in (os.path.join(HERE, "../../src/runtime/python"), os.environ.get("CXXRUN_FRAMEWORKS")) if each]
 MODULES = {"lightning": "lightning.pytorch", "transformers": "transformers", "accelerate": "accelerate", "ignite": "ignite.engine"}
 sys.path[:0] = PATH
 PATIENCE = 600  # seconds; a worker takes 5 s of CPU to import a framework

@@ -25,7 +25,7 @@ mount --rbind "$dev" /dev
 exec "$@"
 """
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = os.path.join(HERE, "../../src/python")
+SOURCES = os.path.join(HERE, "../../src/runtime/python")
 TORCH = importlib.util.find_spec("torch") is not None
 VISIBLE = (None, "", "1", "GPU-2f2c8d6a-0f3a-4a0e-9c65-5d5f7f0a1b2c,GPU-7a1d0c55-1c2d-4e3f-8a9b-0c1d2e3f4a5b",
            "MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f")

@@ -1,6 +1,6 @@
 """Workers that others wait for: named, killed, replaced; docs/use/hangs.md. Usage: hangs_test.py CXXRUN ASTRAY_WORKER
 
-Most workers here register with their agent and write their pages themselves (src/worker/control_page.hpp), so that each
+Most workers here register with their agent and write their pages themselves (src/base/worker/control_page.hpp), so that each
 says exactly what the test means: `enter` and `leave` are a collective that needs no other rank. Those of Runtime are
 programs with the library (tests/support/astray_worker.cpp)."""
 import json

@@ -10,7 +10,7 @@ import jobs
 from job_succession_test import Succession
 from jobs import JobCase, read
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "src/python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "src/runtime/python"))
 from cxxrun.trace import trace
 
 ASTRAY_WORKER = os.path.abspath(sys.argv.pop(2))

@@ -12,7 +12,7 @@ import jobs
 from jobs import GUARD, JobCase, wait_until
 
 CTL = os.path.abspath(sys.argv.pop(2))
-PACKAGE = {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2] / "src/python")}
+PACKAGE = {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2] / "src/runtime/python")}
 
 # Trains, as far as cxxrun can tell, while there is a file for its rank; that of nobody else is needed.
 TRAINER = """

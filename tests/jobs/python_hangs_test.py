@@ -21,7 +21,7 @@ from jobs import JobCase, read
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRAINER, GRID = os.path.join(HERE, "hanging_trainer.py"), os.path.join(HERE, "hanging_grid.py")
-PACKAGE = os.path.join(HERE, "../../src/python")
+PACKAGE = os.path.join(HERE, "../../src/runtime/python")
 KINDS = {TRAINER: ["backward", "stop", "mismatch", "data", "disk"], GRID: ["tensor", "between", "stopped"]}
 WORLD = {TRAINER: 3, GRID: 4}
 IN_A_JOB = 5  # hangs, one in each generation

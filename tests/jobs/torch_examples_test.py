@@ -65,7 +65,7 @@ class Examples(JobCase):
     def environment(self, extra=None):
         env = super().environment(extra)
         env.update(PATH=os.path.dirname(jobs.CXXRUN) + ":/usr/bin:/bin:/usr/sbin:/sbin", OMP_NUM_THREADS="1",
-                   PYTHONPATH=os.path.join(HERE, "../../src/python"), CXXRUN_LIBRARY=LIBRARY,
+                   PYTHONPATH=os.path.join(HERE, "../../src/runtime/python"), CXXRUN_LIBRARY=LIBRARY,
                    GLOO_SOCKET_IFNAME="lo", CUDA_VISIBLE_DEVICES="", USE_LIBUV="0", GLOG_minloglevel="2")
         return env
 

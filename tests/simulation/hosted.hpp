@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "rendezvous/history/policy.hpp"
 #include "rendezvous/membership/events.hpp"
-#include "rendezvous/membership/policy.hpp"
 #include "rendezvous/membership/word.hpp"
 #include "rendezvous/net/run_table.hpp"
 #include "rendezvous/trust/guard.hpp"

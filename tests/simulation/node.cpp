@@ -281,7 +281,7 @@ void Node::perform(agent::HoldLease const& action) {
   parent.run([this] { guard_lease(); });
 }
 
-/// What the parent does (src/os/monitor.cpp).
+/// What the parent does (src/base/os/monitor.cpp).
 void Node::guard_lease() {
   auto const look_at = ++guard_look_;
   if (!workers || !workers->alive()) {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "launcher/life/agent_state.hpp"
-#include "src/core/lease_guard.hpp"
+#include "src/base/core/lease_guard.hpp"
 #include "tests/simulation/hosted.hpp"
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/process.hpp"

@@ -343,7 +343,7 @@ void Node::agent_dies(bool parent_too) {
   }
 }
 
-/// src/os/monitor.cpp: sweep_and_exit(). What others say meanwhile waits in the kernel.
+/// src/base/os/monitor.cpp: sweep_and_exit(). What others say meanwhile waits in the kernel.
 void Node::parent_dies() {
   job.world.note([&] { return name() + ": the parent dies"; });
   killed = sweeps_ = true;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "launcher/life/agent_state.hpp"
-#include "rendezvous/membership/policy.hpp"
+#include "rendezvous/history/policy.hpp"
 #include "tests/simulation/mutation.hpp"
 #include "tests/simulation/world.hpp"
 

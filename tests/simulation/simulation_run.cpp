@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 #include "tests/simulation/job.hpp"
 
 using namespace cxxrun::simulation;  // NOLINT(google-build-using-namespace)

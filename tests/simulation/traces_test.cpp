@@ -77,7 +77,7 @@ TEST_CASE("F12: a decree is proposed when all of its members are ready", "[simul
 }
 
 // F13, run ids of a requeued job: of the shells, in tests/launcher and tests/jobs; the simulation has one run.
-// F15, the commit of a checkpoint: of the checkpoint format, tests/src/checkpoint/checkpoint_format_test.cpp.
+// F15, the commit of a checkpoint: of the checkpoint format, tests/src/runtime/checkpoint/checkpoint_format_test.cpp.
 
 TEST_CASE("F14: a suspended job goes on where it was", "[simulation]") {
   CHECK(play(suspended()) == "");

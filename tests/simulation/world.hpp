@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::simulation {
 

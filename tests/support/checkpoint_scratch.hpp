@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cxxrun/checkpoint.hpp"
-#include "src/checkpoint/files.hpp"
+#include "src/runtime/checkpoint/files.hpp"
 
 namespace cxxrun::test {
 

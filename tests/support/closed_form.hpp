@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string>
 
-#include "src/comm/call.hpp"
-#include "src/host/common/backend.hpp"
+#include "src/base/core/call.hpp"
+#include "src/runtime/cpu/common/backend.hpp"
 
 namespace cxxrun::test {
 

@@ -16,8 +16,8 @@
 
 #include "rendezvous/net/coordinator_link.hpp"
 #include "rendezvous/net/server.hpp"
-#include "src/os/fd.hpp"
-#include "src/wire/frame.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/wire/frame.hpp"
 
 namespace cxxrun::test {
 

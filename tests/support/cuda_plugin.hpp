@@ -11,8 +11,8 @@
 
 #include <climits>
 
-#include "src/comm/call.hpp"
-#include "src/cuda/plugin_api.h"
+#include "src/base/core/call.hpp"
+#include "src/runtime/cuda/plugin_api.h"
 
 namespace cxxrun::test {
 

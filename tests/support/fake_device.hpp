@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "src/comm/call.hpp"
-#include "src/cuda/plugin_api.h"
-#include "src/gpu/nccl_backend.hpp"
-#include "src/gpu/nccl_leftover.hpp"
-#include "src/host/node/alarm.hpp"
+#include "src/base/core/call.hpp"
+#include "src/runtime/cpu/node/alarm.hpp"
+#include "src/runtime/cuda/plugin_api.h"
+#include "src/runtime/gpu/nccl_backend.hpp"
+#include "src/runtime/gpu/nccl_leftover.hpp"
 
 struct cxxrun_cuda_comm {
   std::uint64_t marked = 0;

@@ -15,7 +15,7 @@
 
 #include "cxxrun/elastic.hpp"
 #include "cxxrun/failure.hpp"
-#include "src/core/time.hpp"
+#include "src/base/core/time.hpp"
 
 namespace {
 

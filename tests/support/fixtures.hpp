@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::testing {
 

@@ -14,11 +14,11 @@
 #include <unistd.h>
 #include <vector>
 
-#include "src/os/listening.hpp"
-#include "src/os/local_address.hpp"
-#include "src/os/monitor.hpp"
-#include "src/os/spawn.hpp"
-#include "src/os/standby_socket.hpp"
+#include "src/base/os/listening.hpp"
+#include "src/base/os/local_address.hpp"
+#include "src/base/os/monitor.hpp"
+#include "src/base/os/spawn.hpp"
+#include "src/base/os/standby_socket.hpp"
 
 /// LeakSanitizer looks at a process that ends by way of another one, which stops all its threads. That one is a
 /// descendant of the agent's: the parent kills it when the lease is over, and the agent stays stopped.

@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "src/client/engine.hpp"
+#include "src/runtime/client/engine.hpp"
 #include "tests/support/fake_device.hpp"
 
 namespace cxxrun::test {

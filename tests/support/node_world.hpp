@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/host/host_backend.hpp"
-#include "src/host/rails/rail_socket.hpp"
+#include "src/runtime/cpu/host_backend.hpp"
+#include "src/runtime/cpu/rails/rail_socket.hpp"
 
 namespace cxxrun::test {
 

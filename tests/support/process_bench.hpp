@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/core/time.hpp"
-#include "src/os/fd.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/fd.hpp"
 
 namespace cxxrun::test {
 

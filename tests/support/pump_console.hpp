@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "launcher/logs/log_pump.hpp"
-#include "src/os/fd.hpp"
+#include "src/base/os/fd.hpp"
 
 namespace cxxrun::test {
 

@@ -7,8 +7,8 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "src/host/rails/rail_socket.hpp"
-#include "src/host/rails/rails.hpp"
+#include "src/runtime/cpu/rails/rail_socket.hpp"
+#include "src/runtime/cpu/rails/rails.hpp"
 #include "tests/support/ranks.hpp"
 
 namespace cxxrun::test {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "rendezvous/trust/rail_witness.hpp"
-#include "src/host/rails/rail_prover.hpp"
+#include "src/base/worker/rail_prover.hpp"
 #include "tests/rendezvous/trust/keys.hpp"
 #include "tests/support/rail.hpp"
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "cxxrun/failure.hpp"
-#include "src/host/rails/rail_socket.hpp"
-#include "src/os/local_address.hpp"
+#include "src/base/os/local_address.hpp"
+#include "src/runtime/cpu/rails/rail_socket.hpp"
 
 namespace cxxrun::test {
 

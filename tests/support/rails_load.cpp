@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/core/time.hpp"
-#include "src/host/rails/rail_socket.hpp"
+#include "src/base/core/time.hpp"
+#include "src/runtime/cpu/rails/rail_socket.hpp"
 #include "tests/support/rail.hpp"
 
 using namespace cxxrun;

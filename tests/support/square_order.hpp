@@ -1,10 +1,10 @@
-// A sum of squares in the order of additions of the GPU's kernels (src/cuda/kernels.hpp), as loops.
+// A sum of squares in the order of additions of the GPU's kernels (src/runtime/cuda/kernels.hpp), as loops.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "src/cuda/kernels.hpp"
+#include "src/runtime/cuda/kernels.hpp"
 
 namespace cxxrun::test {
 
@@ -18,7 +18,7 @@ inline double folded(std::vector<double> sums) {
   return sums[0];
 }
 
-/// Of the formats in src/comm/element_formats.hpp.
+/// Of the formats in src/runtime/comm/element_formats.hpp.
 template <class Format>
 double squares_in_order(typename Format::Stored const* data, std::uint64_t count) {
   using cuda::kSquareBlocks;

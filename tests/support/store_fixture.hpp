@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cxxrun/store.hpp"
-#include "src/store/store_server.hpp"
+#include "src/base/store/store_server.hpp"
 
 namespace cxxrun::test {
 

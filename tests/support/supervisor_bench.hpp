@@ -14,7 +14,7 @@
 
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/workers/supervisor.hpp"
-#include "src/os/children.hpp"
+#include "src/base/os/children.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"
 

@@ -23,11 +23,11 @@
 #include <unistd.h>
 #include <vector>
 
-#include "src/host/common/futex.hpp"
-#include "src/host/node/segment_socket.hpp"
-#include "src/os/descriptor_packet.hpp"
-#include "src/worker/agent_packets.hpp"
-#include "src/worker/recorder.hpp"
+#include "src/base/os/descriptor_packet.hpp"
+#include "src/base/worker/agent_packets.hpp"
+#include "src/base/worker/futex.hpp"
+#include "src/base/worker/recorder.hpp"
+#include "src/base/worker/segment_socket.hpp"
 
 namespace {
 

@@ -18,13 +18,13 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/time.hpp"
-#include "src/host/common/futex.hpp"
-#include "src/host/node/segment_socket.hpp"
-#include "src/os/descriptor_packet.hpp"
-#include "src/os/fd.hpp"
-#include "src/worker/agent_packets.hpp"
-#include "src/worker/control_page.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/descriptor_packet.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/worker/agent_packets.hpp"
+#include "src/base/worker/control_page.hpp"
+#include "src/base/worker/futex.hpp"
+#include "src/base/worker/segment_socket.hpp"
 #include "tests/support/comm_world.hpp"
 
 namespace cxxrun::test {

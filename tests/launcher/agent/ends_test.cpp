@@ -4,9 +4,9 @@
 #include <set>
 
 #include "launcher/agent/policies.hpp"
+#include "rendezvous/history/retrying.hpp"
 #include "rendezvous/membership/membership.hpp"
-#include "rendezvous/membership/retrying.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 

@@ -4,9 +4,9 @@
 #include <sys/socket.h>
 
 #include "launcher/doctor/pings.hpp"
-#include "src/os/listening.hpp"
-#include "src/os/local_address.hpp"
-#include "src/wire/frame.hpp"
+#include "src/base/os/listening.hpp"
+#include "src/base/os/local_address.hpp"
+#include "src/base/wire/frame.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;                    // NOLINT(google-build-using-namespace)

@@ -1,6 +1,6 @@
 #include "launcher/facts/program_source.hpp"
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 #include "tests/support/catch.hpp"
 
 using cxxrun::split;

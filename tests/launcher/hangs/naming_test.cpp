@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launcher/hangs/named_fate.hpp"
-#include "rendezvous/membership/accusing.hpp"
+#include "rendezvous/hangs/accusing.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/sanitized.hpp"
 

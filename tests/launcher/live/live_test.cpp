@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/live/figures.hpp"
-#include "launcher/story/story_json.hpp"
+#include "launcher/report/story_json.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;                  // NOLINT(google-build-using-namespace)

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/os/fd_io.hpp"
+#include "src/base/os/fd_io.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/pump_console.hpp"
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <random>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;            // NOLINT(google-build-using-namespace)

@@ -2,7 +2,7 @@
 #include <sstream>
 
 #include "launcher/options/parse_options.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test

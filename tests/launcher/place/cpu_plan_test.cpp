@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/machines.hpp"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "src/os/system.hpp"
+#include "src/base/os/system.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "rendezvous/trust/secret.hpp"
-#include "src/os/folder.hpp"
+#include "src/base/os/folder.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;            // NOLINT(google-build-using-namespace)

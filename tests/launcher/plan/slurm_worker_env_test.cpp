@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "src/core/hostlist.hpp"
+#include "src/base/core/hostlist.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "launcher/options/parse_options.hpp"
-#include "src/core/text.hpp"
+#include "src/base/core/text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
 

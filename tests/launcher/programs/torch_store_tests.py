@@ -31,7 +31,7 @@ REASONS = {
     "test_init_pg_and_rpc_with_same_socket": RPC,
     "PythonStoreTest.test_set_get": "a store written in Python, without a method that the newest library wants",
 }
-REFUSED = "Debian's client refuses it without libuv; the server's part: tests/src/store"
+REFUSED = "Debian's client refuses it without libuv; the server's part: tests/src/base/store"
 OBJECT = "a property of the client's object"
 METHODS = {"clone": "makes a second client, with nothing new to say", "host": OBJECT, "libuvBackend": OBJECT,
            "port": OBJECT, "timeout": OBJECT, "queue_len": REFUSED, "queue_pop": REFUSED, "queue_push": REFUSED}

@@ -1,6 +1,6 @@
 #include "launcher/workers/signal_policy.hpp"
 
-#include "src/os/monitor.hpp"
+#include "src/base/os/monitor.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace std::chrono_literals;

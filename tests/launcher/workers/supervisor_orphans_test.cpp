@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/os/children.hpp"
+#include "src/base/os/children.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/supervisor_bench.hpp"
 

@@ -9,8 +9,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "src/os/children.hpp"
-#include "src/os/process_info.hpp"
+#include "src/base/os/children.hpp"
+#include "src/base/os/process_info.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/supervisor_bench.hpp"
 

@@ -11,10 +11,10 @@
 #include <boost/asio/io_context.hpp>
 
 #include "launcher/workers/admission.hpp"
-#include "src/core/time.hpp"
-#include "src/host/node/segment_socket.hpp"
-#include "src/os/close_from.hpp"
-#include "src/os/descriptor_packet.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/os/close_from.hpp"
+#include "src/base/os/descriptor_packet.hpp"
+#include "src/base/worker/segment_socket.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"
 

@@ -10,7 +10,7 @@
 #include "rendezvous/net/host_owners.hpp"
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/trust/secret.hpp"
-#include "src/core/port_sequence.hpp"
+#include "src/base/core/port_sequence.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_world.hpp"
 

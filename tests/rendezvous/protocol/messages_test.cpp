@@ -6,8 +6,8 @@
 #include <variant>
 
 #include "rendezvous/protocol/live_messages.hpp"
-#include "src/core/text.hpp"
-#include "src/wire/frame.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/wire/frame.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "src/os/random.hpp"
+#include "src/base/os/random.hpp"
 #include "tests/rendezvous/trust/keys.hpp"
 #include "tests/support/catch.hpp"
 

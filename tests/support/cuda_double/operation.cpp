@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/comm/element_formats.hpp"
+#include "src/runtime/comm/element_formats.hpp"
 #include "tests/support/cuda_double/world.hpp"
 
 namespace cxxrun::cuda_double {

@@ -1,0 +1,55 @@
+// Machine: the loop around a state machine: event → step → what it says → what it does. Shell.
+//
+// `Shell` has perform(action) for each action, say(line), policy(), and stepped(), which is called between the two; and
+// record(event) where steps tell a story. An event fed meanwhile waits until the actions of the step under way have
+// been performed. One thread.
+#pragma once
+
+#include <deque>
+#include <utility>
+#include <variant>
+
+#include "src/base/core/time.hpp"
+
+namespace cxxrun::os {
+
+template <class State, class Event>
+class Machine {
+ public:
+  State state;
+
+  template <class Shell>
+  void feed(Event event, Shell& shell) {
+    inbox_.push_back(std::move(event));
+    if (std::exchange(stepping_, true)) {
+      return;
+    }
+    while (!inbox_.empty()) {
+      Event const next = std::move(inbox_.front());
+      inbox_.pop_front();
+      auto result = step(std::move(state), next, Clock::now(), shell.policy());
+      state = std::move(result.next);
+      for (auto const& line : result.said) {
+        shell.say(line);
+      }
+      if constexpr (requires { result.story; }) {
+        for (auto const& told : result.story) {
+          shell.record(told);
+        }
+      }
+      shell.stepped();
+      for (auto& action : result.actions) {
+        std::visit([&shell](auto& concrete) { shell.perform(concrete); }, action);
+      }
+    }
+    stepping_ = false;
+  }
+  /// Forgets the events that wait.
+  void end() { inbox_.clear(); }
+
+ private:
+  std::deque<Event> inbox_;
+  bool stepping_ = false;
+};
+
+}  // namespace cxxrun::os

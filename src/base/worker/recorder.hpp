@@ -1,0 +1,127 @@
+// Recorder: notes a Communicator's collectives in the ControlPage, for the agent and for whoever looks after a death.
+// Shell: reads the clock.
+//
+// A note costs two readings of the clock and a dozen stores; no lock, no allocation, no system call. Without a page it
+// costs a comparison. Threads: one call at a time, as in a backend.
+#pragma once
+
+#include <cstdint>
+
+#include "cxxrun/failure.hpp"
+#include "src/base/core/call.hpp"
+#include "src/base/core/time.hpp"
+#include "src/base/worker/control_page.hpp"
+
+namespace cxxrun::worker {
+
+inline void note_alive(ControlPage& page) noexcept {
+  page.alive.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+/// So many training steps are complete, in all generations together.
+inline void note_step(ControlPage& page, std::uint64_t completed) noexcept {
+  note_alive(page);
+  auto const now = page.alive.load(std::memory_order_relaxed);
+  if (page.first_step.load(std::memory_order_relaxed) == 0) {
+    page.first_step.store(now, std::memory_order_relaxed);
+    page.checkpointing.store(0, std::memory_order_relaxed);
+  }
+  page.last_step.store(now, std::memory_order_relaxed);
+  page.step.store(completed, std::memory_order_relaxed);
+}
+
+/// A checkpoint has held the worker up for so long, until now. It counts as progress, like a step.
+inline void note_checkpoint(ControlPage& page, Clock::duration held) noexcept {
+  note_alive(page);
+  if (page.first_step.load(std::memory_order_relaxed) != 0) {
+    page.last_step.store(page.alive.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+  page.checkpointing.fetch_add(held.count(), std::memory_order_relaxed);
+}
+
+class Recorder {
+ public:
+  Recorder() = default;  ///< of a process without a page: notes nothing
+  /// `counts`: of the generation's first Communicator, whose collectives are in the page; another one's calls only show
+  /// that the process is alive.
+  Recorder(ControlPage& page, std::uint64_t generation, bool counts) noexcept
+      : page_(&page), counts_(counts), generation_(generation) {
+    if (counts) {
+      page.first_step.store(0, std::memory_order_relaxed);
+      page.last_step.store(0, std::memory_order_relaxed);
+      page.checkpointing.store(0, std::memory_order_relaxed);
+      page.entered.store(0, std::memory_order_relaxed);
+      page.done.store(0, std::memory_order_relaxed);
+      page.elsewhere.store(0, std::memory_order_relaxed);
+      for (Operation& operation : page.operations) {
+        operation.sequence.store(0, std::memory_order_relaxed);
+      }
+      page.generation.store(generation, std::memory_order_release);
+    }
+    note_alive(page);
+  }
+
+  void entered(comm::Call const& call) noexcept {
+    if (page_ == nullptr) {
+      return;
+    }
+    note_alive(*page_);
+    if (!counts_) {
+      return;
+    }
+    Operation& operation = page_->operations[++sequence_ % kOperations];
+    // Release: whoever sees one of the new words also sees that the old sequence is gone.
+    operation.sequence.store(0, std::memory_order_relaxed);
+    operation.entered.store(page_->alive.load(std::memory_order_relaxed), std::memory_order_release);
+    operation.done.store(0, std::memory_order_release);
+    operation.count.store(call.count, std::memory_order_release);
+    operation.what.store(packed(call.kind, call.type, call.op), std::memory_order_release);
+    operation.sequence.store(sequence_, std::memory_order_release);
+    page_->entered.store(sequence_, std::memory_order_release);
+  }
+
+  /// The call noted last has been carried out; not of one that failed.
+  void done() noexcept { done(sequence_); }
+  /// That call has been, and all before it. From any thread.
+  void done(std::uint64_t sequence) const noexcept {
+    if (page_ == nullptr) {
+      return;
+    }
+    note_alive(*page_);
+    if (counts_) {
+      page_->operations[sequence % kOperations].done.store(page_->alive.load(std::memory_order_relaxed),
+                                                           std::memory_order_release);
+      page_->done.store(sequence, std::memory_order_release);
+    }
+  }
+  /// Calls that are not counted: that this process waits in one, and does no more. One that fails does not end, because
+  /// whoever unwinds does not keep the others waiting.
+  void waits() const noexcept {
+    if (page_ != nullptr && !counts_) {
+      page_->elsewhere.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  void goes_on() const noexcept {
+    if (page_ != nullptr && !counts_) {
+      page_->elsewhere.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+  /// A call failed because of this peer. The first one counts. From any thread.
+  void lost(PeerFailure const& failure) const noexcept {
+    if (page_ != nullptr && failure.rank() >= 0 && page_->lost_in.load(std::memory_order_relaxed) != generation_) {
+      page_->lost.store(static_cast<std::uint64_t>(failure.why()) << 32U | static_cast<std::uint32_t>(failure.rank()),
+                        std::memory_order_relaxed);
+      page_->lost_in.store(generation_, std::memory_order_release);
+    }
+  }
+  /// The number of the call noted last.
+  [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
+
+ private:
+  ControlPage* page_ = nullptr;
+  bool counts_ = false;
+  std::uint64_t generation_ = 0;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace cxxrun::worker

@@ -1,3 +1,0 @@
-"""The version of the package: that of the launcher, include/cxxrun/version.hpp; tests/src/python compares them."""
-
-VERSION = "0.1.0"

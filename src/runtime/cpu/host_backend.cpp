@@ -1,0 +1,204 @@
+#include "src/runtime/cpu/host_backend.hpp"
+
+#include <cerrno>
+#include <sys/sysinfo.h>
+
+#include "src/runtime/cpu/cluster_collectives.hpp"
+#include "src/runtime/cpu/node/shared_collectives.hpp"
+
+namespace cxxrun::host {
+namespace {
+
+using comm::Call;
+using comm::Kind;
+
+Patience patience_of(std::chrono::milliseconds time) {
+  auto const now = Clock::now();
+  return {now, now + std::min(time, kForever)};
+}
+
+/// A file in memory may be made longer than that, and its user is killed later.
+std::size_t machine_memory() {
+  struct sysinfo machine {};
+  sysinfo(&machine);
+  return (std::size_t{machine.totalram} + machine.totalswap) * machine.mem_unit;
+}
+
+/// Rank by rank, those this rank's rail leads to.
+RailConfig rail_config(HostConfig const& config) {
+  RailConfig rail;
+  rail.node = config.map.node;
+  rail.generation = config.generation;
+  rail.nonce = config.nonce;
+  rail.are_coming = config.are_coming;
+  for (int node = 0; node < config.map.node_count(); ++node) {
+    int const rank = config.map.partner(node, config.map.index);
+    auto const i = static_cast<std::size_t>(rank);
+    bool const alone = config.map.nodes[static_cast<std::size_t>(node)].size() == 1;
+    rail.peers.push_back({config.name_of(rank), config.hosts[i], config.addresses[i], alone});
+  }
+  return rail;
+}
+
+class HostBackend final : public Backend {
+ public:
+  HostBackend(HostConfig config, os::UniqueFd segment, RailListener listener, Patience const& patience)
+      : config_(std::move(config)),
+        group_(config_, std::move(segment), patience),
+        exchange_(group_),
+        shared_(exchange_) {
+    if (config_.map.node_count() > 1) {
+      connect(std::move(listener), patience);
+    }
+    config_.look = {};
+  }
+
+  void run(Call const& call) override {
+    guarded(config_.op_timeout, [&](Patience const& patience) { carry_out(call, patience); });
+  }
+
+  void run_within(Call const& call, std::chrono::milliseconds time) override {
+    guarded(time, [&](Patience patience) {
+      patience.hurries = false;  // it is to find out who is late
+      group_.check(patience);    // who died may have arrived first, in another call
+      if (rails_ != nullptr) {
+        rails_->face_trouble(patience);
+      }
+      carry_out(call, patience);
+    });
+  }
+
+  [[nodiscard]] Trouble trouble() noexcept override {
+    if (failed_) {
+      return Trouble::failed;
+    }
+    auto const near = group_.trouble();
+    return near == Trouble::none && rails_ != nullptr ? rails_->trouble() : near;
+  }
+
+  std::byte* allocate(std::size_t bytes) override {
+    std::byte* memory = nullptr;
+    guarded(config_.op_timeout, [&](Patience const& patience) { memory = share(bytes, patience); });
+    return memory;
+  }
+
+  [[nodiscard]] std::string describe() const override {
+    int const nodes = config_.map.node_count();
+    return "host backend, " + std::to_string(nodes) + (nodes == 1 ? " node, " : " nodes, ") +
+           std::to_string(group_.size()) + (group_.size() == 1 ? " rank" : " ranks share memory") + " here";
+  }
+
+  void leave() noexcept override {
+    cluster_.reset();
+    group_.hear_others({});
+    rails_.reset();
+    group_.leave();
+  }
+
+  // Whoever waits sees the node's alarm: in the node at once, on a rail within a millisecond.
+  void abort(FailureFacts const& facts) noexcept override { group_.raise(facts); }
+  void hurry(std::function<void()> answer) noexcept override { group_.hurry().ask(std::move(answer)); }
+
+ private:
+  /// One call.
+  template <class Body>
+  void guarded(std::chrono::milliseconds time, Body const& body) {
+    if (failed_) {
+      std::rethrow_exception(failed_);
+    }
+    auto const patience = patience_of(time);
+    count_call();
+    fail_together(patience, [&] {
+      if (group_.failed()) {
+        group_.throw_alarm(patience);
+      }
+      body(patience);
+      fault_point(FaultPoint::leave);
+    });
+  }
+
+  /// What `body` fails with becomes the node's failure, unless there is one, and this backend's for ever.
+  template <class Body>
+  void fail_together(Patience const& patience, Body const& body) {
+    try {
+      try {
+        body();
+      } catch (...) {
+        group_.raise(std::current_exception());
+        group_.throw_alarm(patience);
+      }
+    } catch (...) {
+      failed_ = std::current_exception();
+      if (rails_ != nullptr) {
+        rails_->fail(failed_);
+      }
+      throw;
+    }
+  }
+
+  void carry_out(Call const& call, Patience const& patience) {
+    if (cluster_ != nullptr) {
+      cluster_->run(call, patience);
+    } else {
+      shared_.run(call, patience);
+    }
+  }
+
+  /// Returns when all rails of the node are connected; if one cannot be, all throw why.
+  void connect(RailListener listener, Patience const& patience) {
+    fail_together(patience, [&] {
+      if (config_.map.on_rail()) {
+        rails_ = std::make_unique<Rails>(rail_config(config_), std::move(listener), group_, patience);
+        group_.hear_others([this](Patience const& late) { rails_->hear(late); });
+      }
+      group_.meet(patience);
+    });
+    cluster_ = std::make_unique<ClusterCollectives>(exchange_, config_.map, rails_.get(), config_.grace());
+  }
+
+  /// Grows the segment by `bytes` for each rank. All tell how it went before any of them uses the memory.
+  std::byte* share(std::size_t bytes, Patience const& patience) {
+    exchange_.enter({.kind = Kind::allocate, .count = bytes}, {}, patience);
+    auto const ranks = static_cast<std::size_t>(group_.size());
+    std::uint64_t const offset = group_.segment().end();
+    std::size_t const each = bytes < machine_memory() ? bytes + (kPage - bytes % kPage) % kPage : machine_memory();
+    int error = each >= machine_memory() / ranks ? ENOMEM : 0;
+    if (error == 0 && each > 0) {
+      error = group_.segment().grow(offset + each * ranks);
+      error = error == 0 ? group_.segment().map(each * ranks) : error;
+    }
+    group_.publish({.call = {.count = bytes, .kind = Kind::allocate}, .error = static_cast<std::uint32_t>(error)},
+                   patience);
+    for (int j = 0; j < group_.size(); ++j) {
+      if (auto const theirs = group_.published(j).error; theirs != 0) {
+        throw Failure(fail(Errc::io,
+                           group_.name_of(j) + " cannot share an arena of " + std::to_string(bytes) +
+                               " bytes; ask for less" +
+                               (theirs == EFBIG ? ", or raise the limit of file sizes (ulimit -f)" : ""),
+                           static_cast<int>(theirs)));
+      }
+    }
+    if (cluster_ != nullptr) {
+      cluster_->agree({.kind = Kind::allocate, .count = bytes}, patience);
+    }
+    return group_.segment().at(offset + each * static_cast<std::size_t>(group_.index()), bytes);
+  }
+
+  HostConfig config_;
+  NodeGroup group_;
+  NodeExchange exchange_;
+  SharedCollectives shared_;
+  std::unique_ptr<Rails> rails_;
+  std::unique_ptr<ClusterCollectives> cluster_;
+  std::exception_ptr failed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_host_backend(HostConfig config, os::UniqueFd segment, RailListener listener,
+                                           std::chrono::milliseconds init_timeout) {
+  return std::make_unique<HostBackend>(std::move(config), std::move(segment), std::move(listener),
+                                       patience_of(init_timeout));
+}
+
+}  // namespace cxxrun::host

@@ -1,0 +1,36 @@
+// The node's alarm: the first failure of a call, which all ranks of the node then throw. Shell.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "cxxrun/failure.hpp"
+#include "src/base/core/time.hpp"
+#include "src/runtime/cpu/node/node_layout.hpp"
+
+namespace cxxrun::host {
+
+/// A failure without the clock of the one who noticed it.
+struct FailureFacts {
+  bool peer = true;
+  PeerFailure::Why why = PeerFailure::Why::died;
+  int rank = 0;
+  std::string host;
+  Error error;
+};
+/// The launcher has ended the generation.
+[[nodiscard]] inline FailureFacts stopped_by_launcher() {
+  return {.why = PeerFailure::Why::stopped, .rank = -1, .host = {}, .error = {}};
+}
+[[nodiscard]] inline FailureFacts facts_of(Error error) {
+  return {.peer = false, .host = {}, .error = std::move(error)};
+}
+/// Anything else than a PeerFailure or Failure becomes Errc::io of `who` ("rank 3 on node2").
+[[nodiscard]] FailureFacts facts_of(std::exception_ptr const& why, std::string const& who);
+[[noreturn]] void throw_failure(FailureFacts const& facts, std::uint64_t generation, TimePoint began);
+
+/// Writes the failure and raises the alarm: for who holds it as its writer.
+void write_alarm(Alarm& alarm, FailureFacts const& facts);
+[[nodiscard]] FailureFacts read_alarm(Alarm const& alarm);
+
+}  // namespace cxxrun::host

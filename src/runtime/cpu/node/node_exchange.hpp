@@ -1,0 +1,201 @@
+// NodeExchange: every rank of a node shows some of its memory, and every rank takes what it needs of it. Shell.
+//
+// What lies in an arena is read where it is, in one go. If anybody's memory lies elsewhere, all proceed in windows
+// that fit a piece of staging: copy the next window in, meet, take. A piece is written again three windows later, when
+// everybody has met twice since it was read; the numbers of pieces go on from call to call for that reason.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "src/runtime/comm/reduce.hpp"
+#include "src/runtime/cpu/common/fault_points.hpp"
+#include "src/runtime/cpu/node/buffers.hpp"
+#include "src/runtime/cpu/node/node_group.hpp"
+
+namespace cxxrun::host {
+
+struct ByteRange {
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
+
+/// Of several ranges that are cut into windows of `length` at the same time: the window at `at` of one of them.
+[[nodiscard]] inline ByteRange window_of(ByteRange range, std::size_t at, std::size_t length) {
+  std::size_t const first = std::min(at, range.bytes);
+  return {range.offset + first, std::min(length, range.bytes - first)};
+}
+
+/// A buffer of this rank, and whose offset the mates look at.
+enum class Buffer : std::uint8_t { in, out, scratch };
+
+/// What a rank shows: `parts` ranges of one of its buffers. `part(index, p)` is a ByteRange of that rank's buffer,
+/// calculated alike by all; the longest has `longest` bytes.
+template <class Part>
+struct Shown {
+  Buffer which = Buffer::in;
+  void const* mine = nullptr;  ///< where the buffer begins in this process
+  bool direct = false;         ///< and whether the mates can see it there
+  std::size_t parts = 1;
+  std::size_t longest = 0;
+  Part part;
+
+  /// Whether that rank shows any bytes.
+  [[nodiscard]] bool any(int index) const {
+    std::size_t p = 0;
+    while (p < parts && part(index, p).bytes == 0) {
+      ++p;
+    }
+    return p < parts;
+  }
+};
+template <class Part>
+Shown(Buffer, void const*, bool, std::size_t, std::size_t, Part) -> Shown<Part>;
+
+class NodeExchange {
+ public:
+  explicit NodeExchange(NodeGroup& group);
+
+  [[nodiscard]] NodeGroup& group() { return group_; }
+
+  /// What mates may use in place if it lies in an arena. The sizes are the same on all ranks; null: not this rank's.
+  struct Offered {
+    void const* in = nullptr;
+    std::size_t in_bytes = 0;
+    void const* out = nullptr;
+    std::size_t out_bytes = 0;
+  };
+  /// Publishes the call, meets, and throws the node's Failure when the ranks' calls differ.
+  void enter(comm::Call const& call, Offered const& offered, Patience const& patience);
+
+  /// Where rank `index` has that buffer in an arena, once entered; null: elsewhere.
+  [[nodiscard]] std::byte* direct(int index, Buffer which) const {
+    auto const i = static_cast<std::size_t>(index);
+    return which == Buffer::in ? in_[i] : which == Buffer::out ? out_[i] : nullptr;
+  }
+  /// Where this rank's buffer lies in the segment, or Published::kElsewhere (also for null and for no bytes).
+  [[nodiscard]] std::uint64_t offset_of(void const* data, std::size_t bytes) const {
+    return group_.size() == 1 || data == nullptr || bytes == 0
+               ? Published::kElsewhere
+               : group_.segment().offset_of(data, bytes).value_or(Published::kElsewhere);
+  }
+  [[nodiscard]] bool in_arena(void const* data, std::size_t bytes) const {
+    return offset_of(data, bytes) != Published::kElsewhere;
+  }
+
+  /// `first()` is the first meeting, by enter() or meet(). `take(at, view)` is called for each window, in order:
+  /// view(index, p) is the window of that part, `at` bytes from its beginning. With `meet_last`, returns when nobody
+  /// reads this rank's memory any more.
+  template <class Part, class First, class Take>
+  void show(Shown<Part> const& shown, bool meet_last, Patience const& patience, First const& first, Take const& take);
+  /// Of a window that `view` shows: part `p` of all ranks, reduced as `call` says and multiplied by `scale`.
+  template <class View>
+  void reduce(comm::Call const& call, View const& view, std::size_t p, std::byte* to, float scale = 1.0F);
+  /// The same of a sum of 16-bit elements that other nodes' will be added to.
+  template <class View>
+  void sum_to_f32(comm::Call const& call, View const& view, std::size_t p, std::byte* to);
+
+  /// `out` of every rank becomes what rank `root`, by index, has in `in`.
+  void broadcast(comm::Call const& call, int root, Offered const& offered, Patience const& patience);
+
+  void meet(Patience const& patience) {
+    fault_point(FaultPoint::meet);
+    group_.meet(patience);
+  }
+  /// Moves on to the next piece of staging: all ranks alike.
+  std::size_t next_piece() { return piece_ = (piece_ + 1) % kPieces; }
+  [[nodiscard]] std::size_t piece() const { return piece_; }
+
+ private:
+  template <class View>
+  void collect_inputs(View const& view, std::size_t p) {
+    inputs_.clear();
+    for (int j = 0; j < group_.size(); ++j) {
+      inputs_.push_back(view(j, p).data());
+    }
+  }
+  void compare(Patience const& patience);
+  template <class Part>
+  void copy_in(Shown<Part> const& shown, std::size_t at, std::size_t window);
+
+  NodeGroup& group_;
+  std::vector<std::byte*> in_;
+  std::vector<std::byte*> out_;
+  std::vector<void const*> inputs_;
+  std::size_t piece_ = 0;
+};
+
+/// Bytes of each of `parts` parts that fit a piece together.
+[[nodiscard]] inline std::size_t window_bytes(std::size_t parts) {
+  std::size_t const each = kPieceBytes / std::max<std::size_t>(parts, 1);
+  return each >= kLine ? each / kLine * kLine : std::max<std::size_t>(each / 8 * 8, 8);
+}
+
+template <class Part>
+void NodeExchange::copy_in(Shown<Part> const& shown, std::size_t at, std::size_t window) {
+  fault_point(FaultPoint::copy_in);
+  std::byte* const to = group_.staging(group_.index(), piece_);
+  for (std::size_t p = 0; p < shown.parts; ++p) {
+    auto const range = window_of(shown.part(group_.index(), p), at, window);
+    if (range.bytes > 0) {
+      stream_bytes(to + p * window, static_cast<std::byte const*>(shown.mine) + range.offset, range.bytes);
+    }
+  }
+}
+
+template <class Part, class First, class Take>
+void NodeExchange::show(Shown<Part> const& shown, bool meet_last, Patience const& patience, First const& first,
+                        Take const& take) {
+  bool const alone = group_.size() == 1;
+  bool const copies = !alone && !shown.direct && shown.any(group_.index());
+  std::size_t window = window_bytes(shown.parts);
+  next_piece();
+  if (copies) {
+    copy_in(shown, 0, window);
+  }
+  first();
+  bool any_staged = false;
+  bool any_direct = false;
+  for (int j = 0; j < group_.size() && !alone; ++j) {
+    bool const is_direct = direct(j, shown.which) != nullptr;
+    any_direct = any_direct || (is_direct && shown.any(j));
+    any_staged = any_staged || (!is_direct && shown.any(j));
+  }
+  std::size_t const staged_window = window;
+  window = any_staged ? window : std::max<std::size_t>(shown.longest, 1);
+  for (std::size_t at = 0;;) {
+    take(at, [&](int j, std::size_t p) -> std::span<std::byte const> {
+      auto const range = window_of(shown.part(j, p), at, window);
+      std::byte const* const base = alone ? static_cast<std::byte const*>(shown.mine) : direct(j, shown.which);
+      return {base != nullptr ? base + range.offset : group_.staging(j, piece_) + p * staged_window, range.bytes};
+    });
+    at += window;
+    if (at >= shown.longest) {
+      break;
+    }
+    next_piece();
+    if (copies) {
+      copy_in(shown, at, window);
+    }
+    meet(patience);
+  }
+  if (any_direct && meet_last) {
+    meet(patience);
+  }
+}
+
+template <class View>
+void NodeExchange::reduce(comm::Call const& call, View const& view, std::size_t p, std::byte* to, float scale) {
+  collect_inputs(view, p);
+  void* const output = to;
+  comm::reduce(call.type, call.op, inputs_, {&output, 1}, view(0, p).size() / size_of(call.type), scale);
+}
+
+template <class View>
+void NodeExchange::sum_to_f32(comm::Call const& call, View const& view, std::size_t p, std::byte* to) {
+  collect_inputs(view, p);
+  comm::sum_to_f32(call.type, inputs_, reinterpret_cast<float*>(to), view(0, p).size() / size_of(call.type));
+}
+
+}  // namespace cxxrun::host

@@ -1,0 +1,201 @@
+#include "src/runtime/cuda/device.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
+
+#include "src/runtime/cuda/kernels.hpp"
+
+namespace cxxrun::cuda {
+namespace {
+
+std::atomic<int> g_opened{-1};
+constexpr std::uint32_t kProbe = 0x600dca7U;
+
+template <std::size_t N>
+void copy_text(char (&to)[N], char const* from) {
+  std::size_t const length = strnlen(from, N - 1);
+  std::memcpy(to, from, length);
+  to[length] = '\0';
+}
+
+/// "GPU-" and the 16 bytes in groups, as nvidia-smi writes it.
+template <std::size_t N>
+void write_uuid(char (&to)[N], cudaUUID_t const& uuid) {
+  std::size_t at = 4;
+  copy_text(to, "GPU-");
+  for (std::size_t i = 0; i < sizeof(uuid.bytes); ++i) {
+    bool const dash = i == 4 || i == 6 || i == 8 || i == 10;
+    at += static_cast<std::size_t>(
+        std::snprintf(to + at, N - at, dash ? "-%02x" : "%02x", static_cast<unsigned char>(uuid.bytes[i])));
+  }
+}
+
+/// Loaded is a kernel at its first launch, for which the driver may wait until the device is idle: later that would be
+/// behind a kernel that waits for a peer. So each is launched once, on zeros; where the addresses are no multiples of
+/// 16 bytes, others are taken.
+cudaError_t load_kernels(std::byte* zeros) {
+  constexpr std::size_t kBeside = 8;
+  auto* const partial = reinterpret_cast<double*>(zeros);
+  auto* const sum = partial + kSquareBlocks;
+  auto* const values = zeros + (kSquareBlocks + 2) * sizeof(double);
+  auto* const encoded = values + 2 * kBeside * sizeof(double);
+  auto error = cudaSuccess;
+  auto const keep = [&error](cudaError_t now) { error = error == cudaSuccess ? now : error; };
+  for (std::size_t const shift : {std::size_t{0}, kBeside}) {
+    auto* const at = values + shift;
+    auto* const floats = reinterpret_cast<float*>(at);
+    for (std::uint8_t type = 0; type < 4; ++type) {
+      keep(cxxrun_cuda_launch_scale(type, at, at, 1, 1.0F, nullptr));
+      keep(cxxrun_cuda_launch_multiply(type, at, 1, 1.0, nullptr));
+      keep(cxxrun_cuda_launch_add_squares(type, at, 1, partial, sum, nullptr));
+    }
+    for (std::uint8_t wire = 1; wire < 3; ++wire) {
+      keep(cxxrun_cuda_launch_encode(wire, floats, encoded, 1, 1.0F, nullptr));
+      keep(cxxrun_cuda_launch_decode(wire, encoded, floats, 1, 1.0F, nullptr));
+    }
+  }
+  return error;
+}
+constexpr std::size_t kRoom = (kSquareBlocks + 64) * sizeof(double);
+
+/// One word from a kernel and back.
+cudaError_t probe(std::uint32_t* word, std::uint32_t* back) {
+  auto const error = cxxrun_cuda_launch_probe(word, kProbe, nullptr);
+  return error == cudaSuccess ? cudaMemcpy(back, word, sizeof(*back), cudaMemcpyDeviceToHost) : error;
+}
+
+std::int32_t run_first_kernels(Status* status) {
+  void* room = nullptr;
+  if (auto const error = cudaMalloc(&room, kRoom); error != cudaSuccess) {
+    return failed(status, "cudaMalloc", error);
+  }
+  std::uint32_t back = 0;
+  auto error = probe(static_cast<std::uint32_t*>(room), &back);
+  outcome(status, "the first kernel", error);
+  if (error == cudaSuccess && back != kProbe) {
+    failed(status, "the first kernel wrote something else than it was told", cudaErrorUnknown);
+  }
+  if (status->code == CXXRUN_CUDA_OK) {
+    error = cudaMemset(room, 0, kRoom);
+    error = error == cudaSuccess ? load_kernels(static_cast<std::byte*>(room)) : error;
+    error = error == cudaSuccess ? cudaStreamSynchronize(nullptr) : error;
+    outcome(status, "loading the kernels", error);
+  }
+  cudaFree(room);
+  return status->code;
+}
+
+/// An error that a kernel has left behind is answered to everything. Waits for nothing, and takes no memory.
+std::int32_t is_answering(Status* status) {
+  cudaEvent_t event = nullptr;
+  auto error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  if (error == cudaSuccess) {
+    error = cudaEventQuery(event);
+    cudaEventDestroy(event);
+  }
+  return outcome(status, "the device", error);
+}
+
+}  // namespace
+
+void facts(cxxrun_cuda_facts* facts) {
+  std::memset(facts, 0, sizeof(*facts));
+  facts->nccl_header = NCCL_VERSION_CODE;
+  facts->nccl = loaded_nccl();
+  facts->driver_found = cxxrun_cuda_driver_found();
+  cudaRuntimeGetVersion(&facts->cuda_runtime);
+  cudaDriverGetVersion(&facts->cuda_driver);
+  auto const error = cudaGetDeviceCount(&facts->devices);
+  facts->count_error = static_cast<std::int32_t>(error);
+  if (error != cudaSuccess) {
+    facts->devices = 0;
+    std::snprintf(facts->count_text, sizeof(facts->count_text), "%s (%s)", cudaGetErrorString(error),
+                  cudaGetErrorName(error));
+  }
+}
+
+std::int32_t open_device(std::int32_t ordinal, cxxrun_cuda_device_facts* facts, Status* status) {
+  std::memset(facts, 0, sizeof(*facts));
+  if (auto const error = cudaSetDevice(ordinal); error != cudaSuccess) {
+    return failed(status, "cudaSetDevice", error);
+  }
+  OnDevice const lets_captures_go_on(ordinal);
+  cudaDeviceProp properties{};
+  if (auto const error = cudaGetDeviceProperties(&properties, ordinal); error != cudaSuccess) {
+    return failed(status, "cudaGetDeviceProperties", error);
+  }
+  copy_text(facts->name, properties.name);
+  write_uuid(facts->uuid, properties.uuid);
+  facts->sm = properties.major * 10 + properties.minor;
+  facts->memory = properties.totalGlobalMem;
+  if (auto const error = cudaDeviceGetPCIBusId(facts->bus_id, static_cast<int>(sizeof(facts->bus_id)), ordinal);
+      error != cudaSuccess) {
+    return failed(status, "cudaDeviceGetPCIBusId", error);
+  }
+  if (g_opened.load() == ordinal) {  // its kernels are loaded, and others of this process may be in use
+    return is_answering(status);
+  }
+  if (run_first_kernels(status) == CXXRUN_CUDA_OK) {
+    g_opened.store(ordinal);
+  }
+  return status->code;
+}
+
+int opened_device() {
+  return g_opened.load();
+}
+
+std::int32_t is_device_memory(void const* pointer, Status* status) {
+  cudaPointerAttributes attributes{};
+  if (auto const error = cudaPointerGetAttributes(&attributes, pointer); error != cudaSuccess) {
+    failed(status, "cudaPointerGetAttributes", error);
+    return -1;
+  }
+  return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged ? 1 : 0;
+}
+
+std::int32_t is_captured(void* stream, Status* status) {
+  auto capture = cudaStreamCaptureStatusNone;
+  auto const error = cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &capture);
+  if (error == cudaErrorStreamCaptureImplicit) {  // the default stream, beside one that waits for it
+    static_cast<void>(cudaGetLastError());
+    return 1;
+  }
+  if (error != cudaSuccess) {
+    failed(status, "cudaStreamIsCapturing", error);
+    return -1;
+  }
+  return capture == cudaStreamCaptureStatusNone ? 0 : 1;
+}
+
+OnDevice::OnDevice(int device) {
+  if (cudaThreadExchangeStreamCaptureMode(&mode_) != cudaSuccess) {
+    mode_ = cudaStreamCaptureModeRelaxed;
+  }
+  int now = -1;
+  if (cudaGetDevice(&now) == cudaSuccess && now != device) {
+    before_ = now;
+    cudaSetDevice(device);
+  }
+}
+
+OnDevice::~OnDevice() {
+  if (mode_ != cudaStreamCaptureModeRelaxed) {
+    cudaThreadExchangeStreamCaptureMode(&mode_);
+  }
+  if (before_ >= 0) {
+    cudaSetDevice(before_);
+  }
+}
+
+}  // namespace cxxrun::cuda
+
+std::int32_t cxxrun_cuda_driver_found() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver != nullptr) {
+    dlclose(driver);
+  }
+  return driver != nullptr ? 1 : 0;
+}

@@ -1,0 +1,104 @@
+"""The files of this package in directories where others may be able to write: no stranger's link is followed, nothing of a
+stranger's is believed, and what is written is open to this user alone until it has its name. The launcher and the library
+do the same (src/base/os/folder.hpp)."""
+import os
+import stat
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_TRIES = 16
+
+
+def replace(path: str, data: bytes) -> None:
+    """`path` holds `data` afterwards, forced to disk, or is as it was."""
+    directory, name = _split(path)
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    partial = name + ".partial"  # of one that was killed, the next one removes it
+    try:
+        for tries in range(_TRIES):
+            try:
+                os.unlink(partial, dir_fd=folder)
+            except OSError:
+                pass
+            try:
+                file = os.open(partial, _NEW, 0o600, dir_fd=folder)
+                break
+            except FileExistsError:  # another user's, or another writer's
+                if tries == _TRIES - 1:
+                    raise
+                partial = f"{name}.{os.urandom(8).hex()}.partial"
+        try:
+            with os.fdopen(file, "wb") as writer:
+                writer.write(data)
+                writer.flush()
+                _share(file)
+                os.fsync(file)
+            os.replace(partial, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(partial, dir_fd=folder)
+            raise
+    finally:
+        os.close(folder)
+
+
+def append(path: str, text: str) -> None:
+    """To a file of this user's with one name, which is made where there is none."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o644), "a") as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1:
+            raise PermissionError(f"{path} is no file, or has a second name: remove it")
+        file.write(text)
+
+
+def read(path: str) -> bytes:
+    """What this user, root, or the owner of a directory that nobody else writes to has left there. A PermissionError says
+    whose it is otherwise."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode):
+            raise PermissionError(f"{path} is no file: remove it, or name another one")
+        for whose, what in ((os.lstat(path).st_uid, "link"), (facts.st_uid, "file")):
+            if not _is_believed(path, whose):
+                raise PermissionError(f"the {what} belongs to uid {whose}, who may have made it beforehand: remove it, or name "
+                                      f"a file in a directory of your own; a copy of what you trust is your own")
+        return file.read()
+
+
+def _split(path: str) -> "tuple[str, str]":
+    directory, name = os.path.split(path)
+    return directory or ".", name
+
+
+def _is_believed(path: str, owner: int) -> bool:
+    if owner in (os.geteuid(), 0):
+        return True
+    directory = os.path.realpath(_split(path)[0])
+    around = [os.stat(each) for each in (directory, os.path.dirname(directory))]
+    if owner == around[0].st_uid and not any(each.st_mode & 0o022 for each in around):
+        return True
+    return owner == _own_number(directory)
+
+
+def _own_number(directory: str) -> int:
+    """Which user makes files there: a server may take all users for one. -1, where none can be made."""
+    probe = os.path.join(directory, f".cxxrun-{os.urandom(8).hex()}")
+    try:
+        file = os.open(probe, _NEW, 0o600)
+    except OSError:
+        return -1
+    try:
+        return os.fstat(file).st_uid
+    finally:
+        os.close(file)
+        os.unlink(probe)
+
+
+def _share(file: int) -> None:
+    """umask(2) cannot be asked without changing it for all threads."""
+    mask = 0o077
+    try:
+        with open("/proc/self/status") as status:
+            mask = next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), mask)
+        os.fchmod(file, 0o666 & ~mask)
+    except OSError:  # no /proc, or a file system without modes
+        pass

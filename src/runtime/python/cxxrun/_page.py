@@ -1,0 +1,159 @@
+"""The memory that a worker and its agent share, from the worker's side: src/base/worker/control_page.hpp and
+agent_packets.hpp say what is in it and how it is got. tests/src/base/worker/page_view_test.cpp compares the numbers."""
+import array
+import mmap
+import os
+import socket
+import struct
+import time
+from typing import List, NamedTuple, Sequence, Tuple
+
+# Where the words are, and what some of them mean.
+LAYOUT = 7959393778188619778
+CHECKPOINTS = 80
+ENDS = 84
+GENERATION = 128
+STEP = 136
+ALIVE = 144
+FIRST_STEP = 152
+LAST_STEP = 160
+ENTERED = 168
+DONE = 176
+RING = 184
+ENTRY = 40
+ENTRIES = 64
+ELSEWHERE = 2768
+GROUP_WORDS = 2944
+GROUPS = 16
+IDLE = 3328
+UNKNOWN = 4294967295
+BEGUN = 4294967294
+IN_BACKWARD = 1
+IS_DONE = 2
+UNKNOWN_OP = 255
+
+_MAGIC = b"CXXWORK\x01"
+_REGISTER, _WELCOME, _NO = 1, 65, 66
+_ANSWER = 10.0  # seconds, on a machine that is busy with starting workers
+
+
+class GroupCount(NamedTuple):
+    """A group by a number that is the same for its members; collectives begun in it; how many members it has."""
+
+    id: int
+    begun: int
+    size: int
+
+
+class Refused(OSError):
+    """No page; the text is one line that says why."""
+
+
+def now() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def connect() -> "Page":
+    """This process's page. Refused: no launcher, it is gone, it says no, or it is of another version."""
+    name = os.environ.get("CXXRUN_AGENT", "")
+    if not name:
+        raise Refused("no launcher that can be told (CXXRUN_AGENT is not set)")
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    link.settimeout(_ANSWER)
+    try:
+        link.connect("\0" + name[1:] if name.startswith("@") else name)
+        rank, generation = int(os.environ["LOCAL_RANK"]), int(os.environ["CXXRUN_GENERATION"])
+        link.send(_MAGIC + struct.pack("=BQIB", _REGISTER, generation, rank, 0))
+        packet, descriptors = _receive(link)
+        return Page(link, packet, descriptors, generation)
+    except Refused:
+        link.close()
+        raise
+    except (OSError, KeyError, ValueError, IndexError) as error:
+        link.close()
+        raise Refused(f"the launcher at CXXRUN_AGENT={name} cannot be told: {error!r}") from None
+
+
+def _receive(link: socket.socket) -> Tuple[bytes, List[int]]:
+    packet, others, _, _ = link.recvmsg(65536, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+    descriptors = array.array("i")
+    for level, kind, data in others:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            descriptors.frombytes(data[: len(data) - len(data) % 4])
+    return packet, list(descriptors)
+
+
+class Page:
+    """Each word is written by one thread at a time, with one store of 8 aligned bytes: no reader sees a part of one."""
+
+    def __init__(self, link: socket.socket, packet: bytes, descriptors: List[int], generation: int) -> None:
+        self._link = link  # the agent keeps the place for as long as it is open
+        self._last = 0
+        try:
+            if packet[:8] != _MAGIC or packet[8:9] not in (bytes([_WELCOME]), bytes([_NO])):
+                raise Refused("the launcher is of another version than this package: its answer has another form")
+            if packet[8] == _NO:
+                raise Refused("the launcher refuses this process: " + packet[13:].decode(errors="replace"))
+            memory = memoryview(mmap.mmap(descriptors[0], 4096))
+            self._words, self._halves = memory.cast("Q"), memory.cast("I")
+        finally:
+            for each in descriptors:
+                os.close(each)
+        if self.get(0) != LAYOUT:
+            raise Refused("the launcher is of another version than this package: its page has another layout")
+        self.show_nothing()
+        self.put(ALIVE, now())
+        self.put(GENERATION, generation)
+
+    def put(self, at: int, number: int) -> None:
+        self._words[at // 8] = number  # struct.pack_into() would write zeros first
+
+    def get(self, at: int) -> int:
+        return self._words[at // 8]
+
+    def half(self, at: int) -> int:
+        """A word of 4 bytes."""
+        return self._halves[at // 4]
+
+    def show(self, entered: int, what: int = BEGUN, count: int = 0, groups: "Sequence[GroupCount]" = (),
+             idle: bool = False) -> None:
+        """Collectives begun in the default group, and what the last of them is; whether it is done shows in `count`.
+        `groups`: of the others, at most GROUPS; `idle`: no collective is under way in any."""
+        if entered > 0:
+            at = RING + ENTRY * (entered % ENTRIES)
+            began = self.get(at + 8) if entered == self._last else now()
+            self.put(at, 0)
+            for i, word in enumerate((began, 0, count, what), 1):  # `what` and 4 bytes that nobody reads
+                self.put(at + 8 * i, word)
+            self.put(at, entered)
+        self._last = entered
+        self._show_groups(groups)
+        self.put(IDLE, int(idle))
+        self.put(ENTERED, entered)
+        self.put(DONE, max(entered - 1, 0))
+        self.put(ELSEWHERE, 0)
+        self.put(ALIVE, now())
+
+    def _show_groups(self, groups: "Sequence[GroupCount]") -> None:
+        for i, (name, begun, size) in enumerate([*groups, *[GroupCount(0, 0, 0)] * GROUPS][:GROUPS]):
+            at = GROUP_WORDS + 24 * i
+            if self.get(at) != name:
+                self.put(at, 0)
+                self.put(at + 16, size)
+            self.put(at + 8, begun)
+            self.put(at, name)
+
+    def show_nothing(self) -> None:
+        """It may be waiting where its collectives do not tell: nobody is to call it late, unless it is stopped."""
+        self.put(ELSEWHERE, 1)
+
+    def step(self, completed: int) -> None:
+        moment = now()
+        self.put(ALIVE, moment)
+        if self.get(FIRST_STEP) == 0:
+            self.put(FIRST_STEP, moment)
+        self.put(LAST_STEP, moment)
+        self.put(STEP, completed)
+
+    def close(self) -> None:
+        self._link.close()
