@@ -1,10 +1,10 @@
-"""Makes wheels (PEP 517, PEP 427), because a cluster's login node need not reach the network for a builder.
+"""Makes wheels (PEP 517, PEP 427). It needs no build tool: a cluster's login node may not reach the network.
 
   pip install TREE                                        the Python package alone
   python3 cxxrun_wheel.py PREFIX PLATFORM WHEEL_DIRECTORY also the programs, libcxxrun_c and, where it is
                                                           there, the plugin for GPUs that are installed in PREFIX
 
-SOURCE_DATE_EPOCH is the time of the files in it."""
+SOURCE_DATE_EPOCH sets the time of the files in the wheel."""
 import base64
 import hashlib
 import os
@@ -25,7 +25,7 @@ Summary: Starts distributed training on a Slurm cluster and keeps it running
 License: Apache-2.0
 Requires-Python: >=3.8
 """
-# A wheel holds no links, and whoever calls cxxrun by another program's name gets that program.
+# A wheel cannot hold links. cxxrun runs the program whose name it is called by.
 _OTHER_NAME = """#!python
 import os
 import sys

@@ -9,8 +9,8 @@
         if cxxrun.job_ends():
             break
 
-Without the launcher install() says so in one line on stderr, step() does nothing, and checkpoint_wanted() answers SIGTERM,
-on all ranks alike. Standard library alone; torch is not imported here."""
+Without the launcher install() writes one line to stderr, step() does nothing, and checkpoint_wanted() answers SIGTERM, on
+all ranks alike. The package needs the standard library alone, and does not import torch by itself."""
 from cxxrun._errors import MissingError, RefusedError
 from cxxrun._install import install
 from cxxrun._progress import step

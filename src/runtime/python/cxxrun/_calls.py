@@ -1,4 +1,4 @@
-"""In which collective a thread stands, from its Python stack: for releases of torch without a flight recorder."""
+"""Which collective a thread is in, read from its Python stack: for releases of torch without a flight recorder."""
 from types import FrameType
 from typing import Any, Callable, Optional
 
@@ -7,13 +7,13 @@ from cxxrun._told import KINDS, Told, packed
 
 _C10D = "torch/distributed/distributed_c10d.py"
 _AUTOGRAD = "torch/autograd/__init__.py"
-# These wait for one peer, or are made of such calls, which PyTorch does not number in every release.
+# These wait for one peer, or consist of calls that do. Not every release of PyTorch numbers them.
 _UNNUMBERED = {"send", "recv", "monitored_barrier", "new_group", "_store_based_barrier"}
 
 
 def told(frame: Optional[FrameType], is_default: Callable[[Any], bool], is_counted: Callable[[Any], bool]) -> Told:
-    """`frame`: the thread's innermost. `is_default`: whether that is the default group; `is_counted`: one of the others
-    that are compared. Reads, and keeps nothing of, the frames' variables."""
+    """`frame`: the innermost frame of the thread. `is_default(group)`: whether it is the default group. `is_counted(group)`:
+    whether it is another group whose numbers are compared between ranks. Keeps no reference to the frames' variables."""
     while frame is not None:
         path, name = frame.f_code.co_filename, frame.f_code.co_name
         if path.endswith(_C10D):

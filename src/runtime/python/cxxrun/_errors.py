@@ -1,15 +1,16 @@
-"""Errors that come again in each restart: the launcher knows them by their names and makes none (docs/use/restarts.md).
+"""Errors that would come again after a restart. The launcher knows them by name and does not restart the job
+(docs/use/restarts.md).
 
-Each is also what Python's own conventions ask for, so that `except ValueError` finds it."""
+Each class also derives from the standard exceptions for its kind, so that `except ValueError` catches it."""
 
 
 class RefusedError(NotImplementedError, ValueError, TypeError):
-    """The program asks for what there is not, or in a way that is wrong."""
+    """The program asks for something that is not supported, or calls it in a wrong way."""
 
     __module__ = "cxxrun"
 
 
 class MissingError(ImportError, RuntimeError):
-    """The machine lacks what the program needs: another node may have it."""
+    """This machine lacks something that the program needs. Another node may have it."""
 
     __module__ = "cxxrun"

@@ -1,6 +1,6 @@
-"""The files of this package in directories where others may be able to write: no stranger's link is followed, nothing of a
-stranger's is believed, and what is written is open to this user alone until it has its name. The launcher and the library
-do the same (src/base/os/folder.hpp)."""
+"""File access in directories that other users may be able to write to. Symbolic links of other users are not followed, their
+files are not trusted, and a file that is being written is open to this user alone until it has its final name. The launcher
+and the library do the same (src/base/os/folder.hpp)."""
 import os
 import stat
 
@@ -9,10 +9,10 @@ _TRIES = 16
 
 
 def replace(path: str, data: bytes) -> None:
-    """`path` holds `data` afterwards, forced to disk, or is as it was."""
+    """Replaces the file atomically: afterwards `path` holds `data`, synced to disk, or is unchanged."""
     directory, name = _split(path)
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    partial = name + ".partial"  # of one that was killed, the next one removes it
+    partial = name + ".partial"  # left behind by a killed writer, it is removed by the next one
     try:
         for tries in range(_TRIES):
             try:
@@ -41,7 +41,7 @@ def replace(path: str, data: bytes) -> None:
 
 
 def append(path: str, text: str) -> None:
-    """To a file of this user's with one name, which is made where there is none."""
+    """Appends to a file that this user owns and that has a single link. Creates it if it does not exist."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, 0o644), "a") as file:
         facts = os.fstat(file.fileno())
@@ -51,8 +51,8 @@ def append(path: str, text: str) -> None:
 
 
 def read(path: str) -> bytes:
-    """What this user, root, or the owner of a directory that nobody else writes to has left there. A PermissionError says
-    whose it is otherwise."""
+    """Reads a file of this user, of root, or of the owner of a directory that only that owner can write to. Otherwise raises a
+    PermissionError that names the owner."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
@@ -80,7 +80,7 @@ def _is_believed(path: str, owner: int) -> bool:
 
 
 def _own_number(directory: str) -> int:
-    """Which user makes files there: a server may take all users for one. -1, where none can be made."""
+    """The uid that new files get in this directory: a file server may map all users to one. -1 if no file can be created."""
     probe = os.path.join(directory, f".cxxrun-{os.urandom(8).hex()}")
     try:
         file = os.open(probe, _NEW, 0o600)
@@ -94,7 +94,7 @@ def _own_number(directory: str) -> int:
 
 
 def _share(file: int) -> None:
-    """umask(2) cannot be asked without changing it for all threads."""
+    """Applies the umask. It is read from /proc, because umask(2) cannot be read without changing it for all threads."""
     mask = 0o077
     try:
         with open("/proc/self/status") as status:

@@ -1,5 +1,5 @@
-"""What PyTorch's flight recorders say of collectives that are under way: that of NCCL, and that of gloo in new releases;
-1.13 has none."""
+"""Reads PyTorch's flight recorders: which collectives are under way. NCCL has one, and gloo in new releases; PyTorch 1.13 has
+none."""
 import json
 import sys
 from typing import Any, Callable, Collection, List, Optional, Sequence, Tuple, Union
@@ -12,7 +12,7 @@ _DUMPS = "_dump_nccl_trace_json", "_dump_fr_trace_json"
 
 
 def recorder() -> Optional[Callable[[], List[Union[str, bytes]]]]:
-    """Gives the text of each recorder, which may take 20 ms; None: this torch has none."""
+    """Returns a function that dumps every recorder, which may take 20 ms, or None if this torch has no recorder."""
     c10d = sys.modules.get("torch._C._distributed_c10d")
     dumps = [getattr(c10d, name) for name in _DUMPS if hasattr(c10d, name)]
     return (lambda: [dump(True, False) for dump in dumps]) if dumps else None  # also what is done
@@ -20,9 +20,9 @@ def recorder() -> Optional[Callable[[], List[Union[str, bytes]]]]:
 
 def told(texts: Sequence[Union[str, bytes]], group: str, number: Optional[int],
          counted: Collection[str] = ()) -> Optional[Told]:
-    """`group`: the default group's name; `number`: of its newest collective, None: it has none. `counted`: the names of
-    other groups that are compared. None: the recorders are off, know nothing of this backend, or write another form.
-    Pure."""
+    """`group`: the name of the default group. `number`: that of its newest collective, None if there is none. `counted`: the
+    names of the other groups whose numbers are compared. Returns None if the recorders are off, do not know this backend, or
+    write another format. Pure."""
     try:
         entries = [entry for text in texts for entry in _entries(text)]
         mine = [entry for entry in entries if entry["process_group"][0] == group]

@@ -1,6 +1,6 @@
-"""What a worker imports and how long that takes, for --warm: docs/use/warm.md. The launcher reads it from the file that
-CXXRUN_IMPORTS names: in each line seconds, a module and the one that has imported it, or -; of modules that are installed
-and have taken some time alone."""
+"""Records what a worker imports and how long that takes, for --warm (docs/use/warm.md). The launcher reads it from the file
+that CXXRUN_IMPORTS names. Each line has seconds, a module, and the module that imported it, or "-". Only installed modules
+that took a noticeable time by themselves are listed."""
 import _frozen_importlib
 import atexit
 import os
@@ -10,7 +10,7 @@ from _thread import get_ident
 from typing import Any, Dict, List, Optional
 
 _LEAST = 0.02  # seconds
-_QUIET = 1.0  # seconds without another one, until what was imported is told
+_QUIET = 1.0  # seconds without another import until the list is written
 _MOST = 500
 
 # Import errors are shown without the frames of such a file.
@@ -32,8 +32,8 @@ class Imports:
     def __init__(self, path: str) -> None:
         self._path, self._pid = path, os.getpid()
         self._open: Dict[int, Optional[Load]] = {}  # by thread
-        self._loads: List[Load] = []  # as they ended
-        self._told = 0  # of those
+        self._loads: List[Load] = []  # in the order in which they ended
+        self._told = 0  # how many of those have been written
         scope: Dict[str, Any] = {"begin": self._begin, "end": self._end, "inner": _frozen_importlib._find_and_load}
         exec(_WRAPPER, scope)
         _frozen_importlib._find_and_load = scope["find_and_load"]
@@ -51,7 +51,7 @@ class Imports:
             self._loads.append(load)
 
     def settle(self) -> None:
-        """The worker trains: tells what it has imported, unless it goes on importing."""
+        """Training has begun: writes what has been imported, unless imports are still going on."""
         if len(self._loads) > self._told:
             last = self._loads[-1]
             if time.monotonic() - last.began - last.seconds > _QUIET:
@@ -72,12 +72,12 @@ class Imports:
 
         try:
             _files.replace(self._path, "".join(lines[:_MOST]).encode())
-        except OSError:  # the launcher goes on without
+        except OSError:  # the launcher does without it
             pass
 
 
 def _is_installed(name: str) -> bool:
-    """Not the script's own, which may be changed, nor this package, which is warm by itself."""
+    """Whether the module is installed. Modules of the script may change, and this package is always warm; neither counts."""
     origin = getattr(getattr(sys.modules.get(name), "__spec__", None), "origin", None)
     if name.partition(".")[0] in ("cxxrun", "__main__") or not isinstance(origin, str):
         return False
@@ -89,7 +89,7 @@ _imports: Optional[Imports] = None
 
 
 def begin() -> None:
-    """In a worker that is told to: from now on. What it starts is not told to."""
+    """Begins to record, in a worker whose environment asks for it. The processes that it starts do not record."""
     global _imports
     path = os.environ.pop("CXXRUN_IMPORTS", None)
     if path and _imports is None:

@@ -15,10 +15,10 @@ _says = False
 
 
 def install(says: bool = True) -> bool:
-    """Has the launcher see this worker's collectives, so that --hang-timeout names and ends the rank that others wait for,
+    """Shows this worker's collectives to the launcher, so that --hang-timeout can name and end the rank that others wait for,
     with its Python stack in hang.txt. Call it anywhere in the script, before or after torch is imported; the launcher's
-    --watch does it by itself where it can. Nothing starts before the script has a process group. True: seen; False: no
-    cxxrun launcher, which rank 0 says in a line, unless `says` is False. Calling it again changes nothing."""
+    --watch calls it by itself where it can. Nothing starts until the script has a process group. Returns False if there is
+    no cxxrun launcher; rank 0 says so in one line, unless `says` is False. Calling it again has no effect."""
     global _installed, _says
     _says = _says or says
     _imports.begin()
@@ -43,8 +43,8 @@ def _complain(text: str) -> None:
         _process.complain("install(): " + text)
 
 
-class _Finder:  # importlib.abc, whose MetaPathFinder it would be, takes longer to import than all of this package
-    """Waits for torch's import."""
+class _Finder:  # not importlib.abc.MetaPathFinder: importing that takes longer than all of this package
+    """Waits until torch.distributed is imported."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != _C10D:
@@ -64,11 +64,11 @@ class _Finder:  # importlib.abc, whose MetaPathFinder it would be, takes longer 
 
 
 def _join(c10d: ModuleType) -> None:
-    """Sees each default group that this process gets, whoever has wrapped or replaced the functions that make one."""
+    """Watches every default group of this process, even if other code has wrapped or replaced the functions that make one."""
     watch: List[_watch.Watch] = []
 
     def begin(group: Any) -> None:
-        if not hasattr(group, "rank") or _process.has_elastic():  # libcxxrun shows what that does
+        if not hasattr(group, "rank") or _process.has_elastic():  # libcxxrun itself shows its collectives
             return
         if not _is_the_workers(group):
             return _complain("hangs are not named: the script's default group has other ranks than the launcher's: "
@@ -82,7 +82,7 @@ def _join(c10d: ModuleType) -> None:
         watch[0].begin()
 
     if sys.modules["torch"].__version__.startswith("1."):
-        # A group's number begins anywhere, the same on all ranks, when this is called.
+        # The sequence number of a group may start anywhere, but starts alike on all ranks.
         def numbered(group: Any) -> None:
             if group is _watch.default_group(c10d):
                 begin(group)
@@ -96,14 +96,14 @@ def _join(c10d: ModuleType) -> None:
                 watch[0].between_two(group)
 
         _note(c10d, "_update_default_pg", after=begin)
-        for name in ("send", "recv", "recv_anysource"):  # which the numbers do not count
+        for name in ("send", "recv", "recv_anysource"):  # not counted by the sequence numbers
             _note(c10d.ProcessGroup, name, before=between_two)
     if c10d.is_initialized():
         begin(_watch.default_group(c10d))
 
 
 def _is_the_workers(group: Any) -> bool:
-    """Ranks are compared by those of the launcher."""
+    """Whether the group has the ranks that the launcher gave: only those can be compared."""
     return [str(group.rank()), str(group.size())] == [os.environ.get("RANK"), os.environ.get("WORLD_SIZE")]
 
 

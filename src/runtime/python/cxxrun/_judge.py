@@ -1,14 +1,14 @@
-"""Decides what is to be shown of a rank's collectives, from what was seen of them. No clock, no torch: pure."""
+"""Decides what a rank shows of its collectives, from what has been observed of them. Pure: no clock, no torch."""
 from typing import Dict, NamedTuple, Optional, Sequence
 
 from cxxrun import _page
 from cxxrun._told import Told
 
-_ASK = 4  # looks without a change until somebody is asked what the rank is in, and again
+_ASK = 4  # observations without a change until the recorder or the stack is asked; and again after as many
 
 
 class Shown(NamedTuple):
-    """The words of _page.Page.show."""
+    """The arguments of _page.Page.show."""
 
     entered: int
     what: int = _page.BEGUN
@@ -21,9 +21,9 @@ NOTHING = Shown(-1)
 
 
 class Judge:
-    """It does not matter whether a collective that was begun is done: who has begun fewer than another has not come, and
-    the coordinator finds out who is late in one group because it waits in another. What is not counted it cannot know:
-    of a rank that may be waiting there nothing is shown, for it is not to be blamed."""
+    """Whether a collective that was begun is done does not matter: a rank that has begun fewer than another has not arrived,
+    and the coordinator finds out which rank is late in one group because it waits in another. The coordinator cannot know of
+    calls that are not counted. A rank that may be waiting in one shows nothing, so that it is not blamed."""
 
     def __init__(self) -> None:
         self._default: Optional[int] = None
@@ -34,14 +34,14 @@ class Judge:
         self._shown: Optional[Shown] = None
 
     def wants_to_be_told(self) -> bool:
-        """In the look that follows."""
+        """Whether the next observation should say which collective the rank is in."""
         return (self._still + 1) % _ASK == 0
 
     def see(self, default: Optional[int], groups: Sequence[_page.GroupCount], others: Dict[int, Optional[int]],
             told: Optional[Told] = None) -> Optional[Shown]:
-        """`default`: collectives begun in the default group, None where ranks' numbers cannot be compared. `groups`: those
-        of the others that can be; `others`: the numbers of those that cannot. Returns what is to be shown, None: as
-        before."""
+        """`default`: collectives begun in the default group, None if the numbers of ranks cannot be compared. `groups`: the
+        counts of other groups that can be compared. `others`: the numbers of those that cannot. Returns what to show, or
+        None to leave it as it is."""
         elsewhere = any(others[each] != self._others.get(each, 0) for each in others)
         if default != self._default or groups != self._groups or elsewhere or self._shown is None:
             self._still = 0

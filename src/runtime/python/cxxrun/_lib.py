@@ -1,7 +1,7 @@
-"""libcxxrun_c through ctypes: what cxxrun/c.h declares, with exceptions for statuses. Buffers are addresses.
+"""libcxxrun_c through ctypes: the functions of cxxrun/c.h, with exceptions in place of statuses. Buffers are addresses.
 
-Threads: as in the header. Nothing in the library looks for signals. So that Ctrl-C is seen, collectives are begun in the
-background and waited for a tenth of a second at a time, and other calls that block are made on a thread of their own."""
+Thread safety is that of the header. The library does not check for signals. So that Ctrl-C works, collectives are begun in
+the background and waited for in slices of a tenth of a second, and other blocking calls run on a thread of their own."""
 import ctypes
 import os
 import shutil
@@ -24,7 +24,7 @@ _WHY = ("died", "left", "late", "lost", "stopped")
 
 
 class Failure(RuntimeError):
-    """Something that a person has to mend; `status` is enum cxxrun_status."""
+    """An error that a person has to fix. `status` is enum cxxrun_status."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
@@ -32,8 +32,7 @@ class Failure(RuntimeError):
 
 
 class PeerFailure(RuntimeError):
-    """Another rank died, left or is late: this process is healthy. `rank` is -1 where the launcher ended the
-    generation."""
+    """Another rank died, left or is late. This process is healthy. `rank` is -1 if the launcher ended the generation."""
 
     def __init__(self, text: str, why: str, rank: int, host: str, generation: int) -> None:
         super().__init__(text)
@@ -52,7 +51,7 @@ class _Options(ctypes.Structure):
 
 
 class Facts(ctypes.Structure):
-    """Who this rank is, in the world that was met last."""
+    """This rank and its world, as of the last meeting."""
     _fields_ = [("rank", c_int32), ("world_size", c_int32), ("world_rank", c_int32), ("local_rank", c_int32),
                 ("local_world_size", c_int32), ("group_rank", c_int32), ("group_world_size", c_int32),
                 ("restart_count", c_int32), ("generation", c_uint64), ("can_rebuild", c_int32), ("on_device", c_int32),
@@ -71,7 +70,7 @@ class Recovery(NamedTuple):
     load: bool
     share: bool
     donor: int
-    behind: bool  # this rank's own state is of a world that others have left behind
+    behind: bool  # this rank's state is that of a world older than the last one that other ranks were in
 
 
 _CALL = [c_void_p, c_void_p, c_void_p, c_size_t, c_int32]  # communicator, in, out, count, type
@@ -94,7 +93,7 @@ _ARGUMENTS = {
 
 
 def _places() -> Iterator[str]:
-    """Where the library may be: as told; beside this package or in its prefix; in that of the launcher."""
+    """Where to look for the library: CXXRUN_LIBRARY; else beside this package or in its prefix; else in the launcher's."""
     told = os.environ.get("CXXRUN_LIBRARY")
     if told:
         yield told
@@ -102,7 +101,8 @@ def _places() -> Iterator[str]:
     here = os.path.dirname(os.path.abspath(__file__))
     yield os.path.join(here, _NAME)
     folder = os.path.dirname(os.path.dirname(os.path.dirname(here)))
-    # PREFIX/lib/python3.11/site-packages/cxxrun; elsewhere, as in a tree of sources, anybody may write what is up there.
+    # Only for PREFIX/lib/python3.11/site-packages/cxxrun. Elsewhere, as in a source tree, the directories above may be
+    # writable by others.
     roots = [os.path.dirname(folder)] if os.path.basename(folder) in ("lib", "lib64") else []
     launcher = shutil.which("cxxrun")
     if launcher:
@@ -147,42 +147,42 @@ def _check(status: int) -> None:
 
 
 class Work:
-    """A collective in the background. What is `kept`, its buffers, stays alive until somebody has waited for its end: as
-    long as the process where that wait was interrupted, because it may still be under way."""
+    """A collective in the background. `kept`, its buffers, stays alive until wait() has seen the end. If that wait was
+    interrupted, it stays alive as long as the process, because the collective may still be under way."""
 
     _under_way: Set["Work"] = set()
 
     def __init__(self, kept: object) -> None:
         self.handle, self._kept = c_void_p(), kept
         self.has_ended = False
-        self.error: Optional[RuntimeError] = None  # what it has failed with
-        self._look = threading.Lock()  # one look sees the end, and releases the handle
+        self.error: Optional[RuntimeError] = None  # why it failed
+        self._look = threading.Lock()  # exactly one caller sees the end and releases the handle
         self._under_way.add(self)
 
     def wait(self) -> None:
-        """Blocks until it is done; raises what it failed with."""
+        """Blocks until the collective is done. Raises its error if it failed."""
         while not self.is_done(_SLICE_MS):
             pass
         if self.error is not None:
             raise self.error
 
     def is_done(self, milliseconds: int = 0) -> bool:
-        """Whether it is done or has failed, within that time."""
+        """Whether it is done or has failed. Waits for up to `milliseconds`."""
         with self._look:
             if not self.has_ended:
                 status = _lib.cxxrun_wait(self.handle, milliseconds)
                 if status == NOT_DONE:
                     return False
                 try:
-                    _check(status)  # here, because the facts of a failure are the thread's that has seen it
+                    _check(status)  # here, because the library keeps the facts of a failure per thread
                 except (Failure, PeerFailure) as error:
                     self.error = error
                 self.forget()
         return True
 
     def wait_on(self, stream: int) -> None:
-        """Of device memory: that stream waits for it, and the host does not. Somebody has to wait() for it, too: a stream
-        also goes on when it has failed."""
+        """For device memory: makes the stream wait for the collective, and not the host. wait() has to be called as well,
+        because the stream also goes on if the collective failed."""
         with self._look:
             if not self.has_ended:
                 _check(_lib.cxxrun_wait_on(self.handle, stream or None))
@@ -190,13 +190,13 @@ class Work:
             raise self.error
 
     def forget(self) -> None:
-        """It is done, or has not been begun."""
+        """Lets go of the buffers: the collective is done, or was never begun."""
         self.has_ended, self._kept = True, None
         self._under_way.discard(self)
 
 
 class Aside:
-    """A call on a thread of its own."""
+    """Runs one call on a thread of its own."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call, self._done = call, threading.Event()
@@ -212,7 +212,7 @@ class Aside:
         self._done.set()
 
     def wait(self, go_on: Callable[[], None] = lambda: None) -> Any:
-        """`go_on` may raise, and the call goes on by itself."""
+        """Returns what the call returned. Calls `go_on` while it waits; if that raises, the call goes on in the background."""
         while not self._done.wait(_SLICE_MS / 1000):
             go_on()
         if self._error is not None:
@@ -224,7 +224,7 @@ _asides: Dict[Tuple[str, object], Aside] = {}
 
 
 def _aside(name: str, of: object, call: Callable[[], Any]) -> Any:
-    """What call() returns. One that was interrupted goes on: who makes it again waits for the same one."""
+    """Returns what call() returns. An interrupted call goes on; making the same call again waits for it."""
     its = _asides.get((name, of))
     if its is None:
         its = _asides[name, of] = Aside(call)
@@ -244,7 +244,7 @@ def _init(survive: bool, on_device: bool, shrink: bool) -> c_void_p:
 
 
 class Communicator:
-    """A world, or a group split from one."""
+    """A world, or a group that was split from one."""
 
     def __init__(self, handle: c_void_p) -> None:
         self._handle = handle
@@ -286,7 +286,7 @@ class Communicator:
         return self._begin("barrier", None)
 
     def broadcast_bytes(self, data: Optional[bytes], root: int) -> bytes:
-        """What `root` gives, on all ranks."""
+        """Returns the bytes of `root` on all ranks. Collective."""
         size = c_int64(len(data or b""))
         self.start_broadcast(ctypes.addressof(size), 1, TYPES["int64"], root, size).wait()
         buffer = ctypes.create_string_buffer(data or b"", max(1, size.value))
@@ -301,22 +301,22 @@ class Communicator:
 
     def rebuild(self) -> None:
         for name in [name for name, of in _asides if of is self and name != "rebuild"]:
-            del _asides[name, self]  # interrupted, and of the generation that has ended
+            del _asides[name, self]  # an interrupted call of the generation that has ended
         _aside("rebuild", self, lambda: _check(_lib.cxxrun_rebuild(self._handle)))
 
     def watch(self, timeout_ms: int) -> Optional[PeerFailure]:
-        """Blocks for so long, or until the launcher says that this generation is over."""
+        """Blocks until the launcher says that this generation is over, at most `timeout_ms`."""
         try:
             status = _lib.cxxrun_watch(self._handle, timeout_ms)
             _check(OK if status == NOT_DONE else status)
         except PeerFailure as failure:
             return failure
-        except Failure:  # it has been released
+        except Failure:  # the communicator has been released
             pass
         return None
 
     def split(self, color: int, key: int) -> Optional["Communicator"]:
-        """Of those that give the same color; None for a negative one. Every rank calls it."""
+        """Returns a group of the ranks that give the same color, or None for a negative color. Collective."""
         def split() -> c_void_p:
             group = c_void_p()
             _check(_lib.cxxrun_split(self._handle, color, key, byref(group)))
@@ -326,7 +326,7 @@ class Communicator:
         return Communicator(group) if group else None
 
     def arena(self, size: int) -> int:
-        """The address of so many bytes that collectives use where they are. Every rank calls it with the same size."""
+        """Returns the address of `size` bytes that collectives use in place. Collective; `size` is the same on every rank."""
         def arena() -> int:
             memory = c_void_p()
             _check(_lib.cxxrun_arena(self._handle, size, byref(memory)))
@@ -346,7 +346,7 @@ class Communicator:
         _check(_lib.cxxrun_report_step(self._handle, completed))
 
     def checkpoint_wanted(self) -> int:
-        """0: no; 1: save; 2: save and leave."""
+        """Returns 0 for no, 1 for save, 2 for save and leave. Collective."""
         def asked() -> int:
             wanted = c_int32()
             _check(_lib.cxxrun_checkpoint_wanted(self._handle, byref(wanted)))
@@ -360,13 +360,13 @@ class Communicator:
 
 
 def set_gate(flag: int) -> None:
-    """The address of a float that becomes 1 before NCCL is given up; 0: of none."""
+    """`flag`: the address of a float that is set to 1 before NCCL is aborted, or 0 for none."""
     _check(_lib.cxxrun_gate(ctypes.cast(flag or None, POINTER(c_float))))
 
 
 def sampler_next(state: Tuple[int, int, int], size: int, tail: int, rank: int, world: int,
                  per_rank: int) -> Tuple[List[int], Tuple[int, int, int]]:
-    """The samples of that rank in the next step, and the state (seed, epoch, consumed) after it."""
+    """Returns the samples of that rank in the next step, and the state (seed, epoch, consumed) after it."""
     its = _Sampler(*state)
     samples = (c_uint64 * max(1, per_rank))()
     taken = c_size_t()

@@ -1,5 +1,5 @@
-"""The memory that a worker and its agent share, from the worker's side: src/base/worker/control_page.hpp and
-agent_packets.hpp say what is in it and how it is got. tests/src/base/worker/page_view_test.cpp compares the numbers."""
+"""The worker's side of the memory that it shares with its agent. src/base/worker/control_page.hpp has the layout, and
+agent_packets.hpp how a worker gets it. tests/src/base/worker/page_view_test.cpp compares the numbers."""
 import array
 import mmap
 import os
@@ -8,7 +8,7 @@ import struct
 import time
 from typing import List, NamedTuple, Sequence, Tuple
 
-# Where the words are, and what some of them mean.
+# Offsets of the words, and some of their values.
 LAYOUT = 7959393778188619778
 CHECKPOINTS = 80
 ENDS = 84
@@ -34,11 +34,11 @@ UNKNOWN_OP = 255
 
 _MAGIC = b"CXXWORK\x01"
 _REGISTER, _WELCOME, _NO = 1, 65, 66
-_ANSWER = 10.0  # seconds, on a machine that is busy with starting workers
+_ANSWER = 10.0  # seconds to wait for the agent, which may be busy with starting workers
 
 
 class GroupCount(NamedTuple):
-    """A group by a number that is the same for its members; collectives begun in it; how many members it has."""
+    """A group, by a number that is the same for all members; how many collectives were begun in it; how many members it has."""
 
     id: int
     begun: int
@@ -46,7 +46,7 @@ class GroupCount(NamedTuple):
 
 
 class Refused(OSError):
-    """No page; the text is one line that says why."""
+    """The process gets no page. The text is one line that says why."""
 
 
 def now() -> int:
@@ -54,7 +54,8 @@ def now() -> int:
 
 
 def connect() -> "Page":
-    """This process's page. Refused: no launcher, it is gone, it says no, or it is of another version."""
+    """Returns the page of this process. Raises Refused if there is no launcher, it has gone, it refuses, or its version
+    differs."""
     name = os.environ.get("CXXRUN_AGENT", "")
     if not name:
         raise Refused("no launcher that can be told (CXXRUN_AGENT is not set)")
@@ -84,10 +85,10 @@ def _receive(link: socket.socket) -> Tuple[bytes, List[int]]:
 
 
 class Page:
-    """Each word is written by one thread at a time, with one store of 8 aligned bytes: no reader sees a part of one."""
+    """One thread at a time writes a word, with a single aligned store of 8 bytes, so a reader never sees half of one."""
 
     def __init__(self, link: socket.socket, packet: bytes, descriptors: List[int], generation: int) -> None:
-        self._link = link  # the agent keeps the place for as long as it is open
+        self._link = link  # the agent keeps the page for as long as this socket is open
         self._last = 0
         try:
             if packet[:8] != _MAGIC or packet[8:9] not in (bytes([_WELCOME]), bytes([_NO])):
@@ -112,18 +113,18 @@ class Page:
         return self._words[at // 8]
 
     def half(self, at: int) -> int:
-        """A word of 4 bytes."""
+        """Reads a word of 4 bytes."""
         return self._halves[at // 4]
 
     def show(self, entered: int, what: int = BEGUN, count: int = 0, groups: "Sequence[GroupCount]" = (),
              idle: bool = False) -> None:
-        """Collectives begun in the default group, and what the last of them is; whether it is done shows in `count`.
-        `groups`: of the others, at most GROUPS; `idle`: no collective is under way in any."""
+        """`began`: collectives begun in the default group; `what` and `count`: the last one, and whether it is done. `groups`:
+        the other groups, at most GROUPS of them. `idle`: no collective is under way in any group."""
         if entered > 0:
             at = RING + ENTRY * (entered % ENTRIES)
             began = self.get(at + 8) if entered == self._last else now()
             self.put(at, 0)
-            for i, word in enumerate((began, 0, count, what), 1):  # `what` and 4 bytes that nobody reads
+            for i, word in enumerate((began, 0, count, what), 1):  # `what`, and 4 bytes of padding
                 self.put(at + 8 * i, word)
             self.put(at, entered)
         self._last = entered
@@ -144,7 +145,7 @@ class Page:
             self.put(at, name)
 
     def show_nothing(self) -> None:
-        """It may be waiting where its collectives do not tell: nobody is to call it late, unless it is stopped."""
+        """The rank may be waiting in a call that is not counted: the coordinator calls it late only if it is stopped."""
         self.put(ELSEWHERE, 1)
 
     def step(self, completed: int) -> None:

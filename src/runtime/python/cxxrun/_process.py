@@ -1,4 +1,4 @@
-"""What this process has of its agent: one page, made when it is first needed."""
+"""The connection of this process to its agent: one page, made when it is first needed."""
 import os
 import sys
 from typing import Optional
@@ -14,8 +14,8 @@ _gives_way = False
 
 
 def page(gives_way: bool = False) -> Optional[_page.Page]:
-    """The page, or None: why_not() says why. A forked child has none, and takes nothing from its parent's. `gives_way`: to
-    an Elastic, which nobody who asks otherwise does."""
+    """Returns the page, or None; why_not() says why. A forked child has none, and does not use that of its parent. With
+    `gives_way` the page is handed over when an Elastic is made."""
     global _kept, _asked, _why, _gives_way
     _gives_way = gives_way and (_gives_way or not _asked)
     if not _asked:
@@ -31,7 +31,7 @@ def page(gives_way: bool = False) -> Optional[_page.Page]:
 
 
 def is_helper() -> bool:
-    """Whether multiprocessing has started this process: it has the worker's environment, and may import its script."""
+    """Whether multiprocessing started this process: such a process has the environment of the worker and may run its script."""
     process = sys.modules.get("multiprocessing.process")
     return process is not None and process.parent_process() is not None
 
@@ -41,7 +41,7 @@ def why_not() -> str:
 
 
 def leave_to_elastic() -> None:
-    """From now on libcxxrun tells the launcher of this process, which has one page."""
+    """From now on libcxxrun reports to the launcher. A process has one page, so this package gives its own up."""
     global _asked, _why, _elastic
     if _kept is not None and _gives_way:
         _kept.close()
@@ -56,7 +56,7 @@ def has_elastic() -> bool:
 
 
 def why_alone() -> str:
-    """Why libcxxrun has found no launcher."""
+    """Says why libcxxrun found no launcher."""
     try:
         _page.connect().close()
     except _page.Refused as refused:
@@ -67,7 +67,7 @@ def why_alone() -> str:
 def _forked() -> None:
     global _kept, _asked, _why
     if _kept is not None:
-        _kept.close()  # the agent is to see the end of the parent, not of its helpers
+        _kept.close()  # so that the agent sees the end of the worker, and not only that of its helpers
         _kept, _asked, _why = None, True, "this process is a helper of a worker"
 
 
@@ -75,6 +75,6 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def complain(text: str) -> None:
-    """One line; only rank 0's where there are ranks, because all would say the same."""
+    """Writes one line to stderr. Only rank 0 does, because all ranks would say the same."""
     if os.environ.get("RANK", "0") == "0":
         print("cxxrun: " + text, file=sys.stderr, flush=True)

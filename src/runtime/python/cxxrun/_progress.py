@@ -1,4 +1,4 @@
-"""cxxrun.step(): how far training has come."""
+"""cxxrun.step(): reports the progress of training."""
 import json
 import os
 import time
@@ -11,13 +11,13 @@ _before: Optional[Tuple[int, float]] = None
 
 
 def step(completed: int, **scalars: Any) -> None:
-    """After a training step: `completed` of them are done, in all generations together. A job that gets on is restarted
-    at once, and the launcher's account says when training began.
+    """Call it after a training step. `completed`: how many steps are done, over all generations. A job that makes progress is
+    restarted without a pause, and the launcher's report says when training began.
 
-    At most once per second, with the scalars of that step, a line goes to steps.jsonl beside this worker's logs:
+    At most once per second it appends a line with the scalars of that step to steps.jsonl beside this worker's logs:
     {"step": 120, "time": …, "steps_per_second": 8.3, "loss": 0.25}.
 
-    Beside an Elastic, which tells the launcher of its steps itself, that line is all it does."""
+    If the process has an Elastic, which reports steps by itself, it only writes that line."""
     _imports.settle()
     page = _process.page()
     if page is not None:
@@ -33,7 +33,7 @@ def step(completed: int, **scalars: Any) -> None:
 
 
 def _write(line: Dict[str, Any]) -> None:
-    """Where a full disk, a lost directory or an odd scalar must not end a training."""
+    """Appends the line. A full disk, a lost directory or an odd scalar must not end the training, so errors are dropped."""
     error_file = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
     if not error_file:
         return
@@ -44,7 +44,7 @@ def _write(line: Dict[str, Any]) -> None:
 
 
 def _text(line: Dict[str, Any]) -> str:
-    """What is no number in JSON, such as the loss of a training that diverges, becomes null."""
+    """Returns the line as JSON. NaN and infinity, which JSON lacks, become null."""
     try:
         return json.dumps(line, default=_plain, allow_nan=False)
     except ValueError:
@@ -52,7 +52,7 @@ def _text(line: Dict[str, Any]) -> str:
 
 
 def _plain(scalar: Any) -> Any:
-    """A tensor of one element becomes a number."""
+    """Returns a number for a tensor of one element."""
     try:
         return float(scalar)
     except (TypeError, ValueError, RuntimeError, OverflowError):

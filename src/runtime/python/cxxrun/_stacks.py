@@ -1,7 +1,7 @@
-"""Arms faulthandler so that the launcher can have this process's Python stacks: launcher/hangs/python_stack.hpp.
+"""Arms faulthandler, so that the launcher can get the Python stacks of this process (launcher/hangs/python_stack.hpp).
 
-On the signal they are written to a memfd whose name holds the signal's number. That happens in C: it needs neither the
-interpreter's lock nor a debugger. The descriptor is not inherited by programs that this one executes."""
+On a signal, the stacks are written to a memfd whose name holds the number of the signal. C code does that: it needs neither
+the interpreter's lock nor a debugger. Programs that this process executes do not inherit the descriptor."""
 import faulthandler
 import os
 import signal
@@ -13,7 +13,7 @@ _armed: Optional[int] = None  # faulthandler keeps the number of the descriptor,
 
 
 def arm() -> None:
-    """Once in a process; not where the program uses the signal itself."""
+    """Arms once in a process, and not if the program uses the signal itself."""
     global _armed
     _armed = _armed or getattr(sys.modules.get("_cxxrun_bootstrap"), "stacks", None)
     if _armed is None and signal.getsignal(SIGNAL) == signal.SIG_DFL:
@@ -22,5 +22,5 @@ def arm() -> None:
 
 
 def armed() -> Optional[int]:
-    """The descriptor of the file with the stacks."""
+    """Returns the descriptor of the file with the stacks, or None."""
     return _armed

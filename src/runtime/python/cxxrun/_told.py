@@ -1,4 +1,4 @@
-"""What is known of the collective that a rank is in, whoever tells it, and the names of kinds and types."""
+"""What is known about the collective that a rank is in, from any source; the names of kinds and types."""
 from typing import NamedTuple, Optional
 
 from cxxrun import _page
@@ -17,9 +17,9 @@ _TYPES = {"float": 0, "double": 1, "half": 2, "bfloat16": 3, "int": 4, "long": 5
 
 
 class Told(NamedTuple):
-    """What the default group's newest collective is, in the words of _page.Page.show. `here`: the rank is in a collective
-    of a group that is counted, or in none; False: it may be waiting in one that is not, or for one peer; None: not known.
-    `idle`: it is in none."""
+    """The newest collective of the default group, in the terms of _page.Page.show. `here`: True if the rank is in a collective
+    of a counted group, or in none; False if it may be waiting in another group, or for one peer; None if that is not known.
+    `idle`: it is in no collective."""
 
     what: int = _page.BEGUN
     count: int = 0
@@ -28,7 +28,7 @@ class Told(NamedTuple):
 
 
 def packed(name: str, dtype: str) -> int:
-    """`what` of control_page.hpp; UNKNOWN where the runtime has no such kind or type."""
+    """Returns `what` of control_page.hpp, or UNKNOWN if the runtime has no such kind or type."""
     kind, kind_of_type = KINDS.get(name), _TYPES.get(dtype.lower().replace("torch.", ""))
     if kind is None or kind_of_type is None:
         return _page.UNKNOWN

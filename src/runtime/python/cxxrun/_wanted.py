@@ -12,7 +12,7 @@ NOTHING, SAVE, SAVE_AND_END = range(3)
 
 
 class Requests:
-    """What one rank has been asked for, and what all ranks have agreed to answer: src/runtime/comm/requests.hpp. Pure."""
+    """The requests that one rank has received, and the answer that all ranks agree on: src/runtime/comm/requests.hpp. Pure."""
 
     def __init__(self) -> None:
         self.last = NOTHING
@@ -20,14 +20,14 @@ class Requests:
         self._ended = False
 
     def mine(self, asked: int, ends: bool) -> int:
-        """What this rank has been asked for and nobody has answered. `asked`: requests in its life; `ends`: whether it has
-        been told to end."""
+        """Returns the requests to this rank that are not answered yet. `asked`: requests so far; `ends`: whether it was told to
+        end."""
         if ends and not self._ended and self.last != SAVE_AND_END:
             return SAVE_AND_END
         return SAVE if asked != self._answered and self.last == NOTHING else NOTHING
 
     def answer(self, agreed: int, asked: int, ends: bool) -> int:
-        """One call: `agreed` is its answer on all ranks. Returns what this rank says for the next one."""
+        """Handles one call: `agreed` is its answer on all ranks. Returns what this rank contributes to the next one."""
         if self.last != NOTHING:
             self._answered = asked
             self._ended = self._ended or self.last == SAVE_AND_END
@@ -36,8 +36,8 @@ class Requests:
 
 
 def device_of(group: Any, backend: str) -> Any:
-    """Where a tensor for a call of that group may be. PyTorch 2 knows of each group which devices it serves: the backend's
-    name may be "cuda:nccl", or "undefined" where the script has named none."""
+    """Returns a device whose tensors the group can carry. PyTorch 2 knows which devices each group serves: the name of the
+    backend may be "cuda:nccl", or "undefined" if the script named none."""
     import torch
 
     kinds = [device.type for device in getattr(group, "_device_types", [])] or ["cuda" if backend == "nccl" else "cpu"]
@@ -49,18 +49,18 @@ def _nothing() -> None:
 
 
 class Agreement:
-    """A maximum over the script's default group that each call begins and the next one reads."""
+    """A maximum over the default group of the script. Each call starts one, and the next call reads it."""
 
     def __init__(self) -> None:
         self._work: Any = None
-        # One for all calls: if gloo's threads were the last to drop it they would want Python's lock for that, which
+        # One tensor for all calls: if a gloo thread dropped the last reference, it would need Python's lock, which
         # destroy_process_group() of PyTorch 2.6 holds while it waits for them.
         self._tensor: Any = None
-        # Weak: the script ends its group, and not the interpreter, in which gloo's threads still run.
+        # Weak, so that the group ends when the script ends it, and not with the interpreter while gloo's threads still run.
         self._group: Callable[[], Any] = _nothing
 
     def ready(self) -> Optional[int]:
-        """The maximum that was begun in the call before; None: none was, in this group."""
+        """Returns the maximum that the previous call started, or None if it started none in this group."""
         dist = sys.modules.get("torch.distributed")
         group = dist.group.WORLD if dist is not None and dist.is_available() and dist.is_initialized() else None
         if group is not self._group():
@@ -92,10 +92,10 @@ _listens = False
 
 
 def checkpoint_wanted() -> bool:
-    """Whether a checkpoint has been asked for: by --checkpoint-signal, or because the job has been told to end (SIGTERM,
-    preemption, time limit). Collective: every rank calls it once after each step, from its main thread, and all get the
-    same answer in the same step, although they are asked at different moments. The answer is what was known one call ago.
-    From the first call on SIGTERM no longer ends this process, unless the script handles it itself."""
+    """Whether a checkpoint is wanted: because of --checkpoint-signal, or because the job has been told to end (SIGTERM,
+    preemption, time limit). Collective: every rank calls it once after each step, from its main thread. All ranks get the
+    same answer in the same step, although the requests reach them at different moments. The answer lags by one call.
+    After the first call SIGTERM no longer ends this process, unless the script handles it itself."""
     if _process.has_elastic():
         raise RefusedError("cxxrun.checkpoint_wanted(): this process has an Elastic: call its checkpoint_wanted()")
     listen()
@@ -110,7 +110,7 @@ def checkpoint_wanted() -> bool:
 
 
 def job_ends() -> bool:
-    """Whether the last checkpoint_wanted() was true because the job has been told to end, on all ranks alike: save, and
+    """Whether the last checkpoint_wanted() was true because the job has been told to end; the same on all ranks. Save, then
     leave the loop."""
     if _process.has_elastic():
         raise RefusedError("cxxrun.job_ends(): this process has an Elastic, whose running() is false when the job ends")
@@ -125,7 +125,7 @@ def _asked() -> Tuple[int, bool]:
 
 
 def listen(instead: bool = False) -> None:
-    """From now on SIGTERM is noted, where the script has no handler; `instead`: of the one that it has."""
+    """Installs a handler of SIGTERM if the script has none; with `instead`, in place of the one that it has."""
     global _listens
     if (_listens and not instead) or threading.current_thread() is not threading.main_thread():
         return
@@ -135,6 +135,6 @@ def listen(instead: bool = False) -> None:
 
 
 def note_end(*_: Any) -> None:
-    """A handler of SIGTERM."""
+    """The handler of SIGTERM."""
     global _told_to_end
     _told_to_end = True

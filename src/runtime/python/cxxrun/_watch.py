@@ -1,7 +1,7 @@
-"""Reads how many collectives PyTorch's groups have begun, four times a second, and shows it to the agent.
+"""Reads four times a second how many collectives the groups of PyTorch have begun, and shows it to the agent.
 
-DistributedDataParallel, FSDP and functional collectives begin theirs in C++, past every function that could be wrapped;
-each group's sequence number counts them all. What a number cannot tell is whether the collective is done."""
+DistributedDataParallel, FSDP and functional collectives start in C++, where no Python function could be wrapped. The sequence
+number of each group counts them all. It does not say whether a collective is done."""
 import atexit
 import hashlib
 import os
@@ -16,11 +16,11 @@ from cxxrun._judge import NOTHING, Judge
 from cxxrun._told import Told
 
 PERIOD = 0.25
-_SHARE = 0.0002  # of a core, at most, goes to the flight recorder: with 2,000 entries it takes 20 to 40 ms to answer
+_SHARE = 0.0002  # of a core is the most that the flight recorder may cost: a dump of 2,000 entries takes 20 to 40 ms
 
 
 class Watch(threading.Thread):
-    """One in a process; its groups may end and be made again. Keeps none of them."""
+    """One per process. Its groups may end and be made again; it keeps no reference to them."""
 
     def __init__(self, page: _page.Page, c10d: ModuleType) -> None:
         super().__init__(name="cxxrun", daemon=True)
@@ -28,9 +28,9 @@ class Watch(threading.Thread):
         self._flight = _flight.recorder()
         self._flight_again = 0.0
         self._judge, self._group, self._caller = Judge(), 0, 0
-        self._uncounted: Set[int] = set()  # groups with calls between two ranks, which count for these alone
+        self._uncounted: Set[int] = set()  # groups with point-to-point calls, which only their two ranks count
         self._ids: Dict[str, int] = {}  # by a group's name
-        self._bases: Dict[int, int] = {}  # by a group's id: the number that it had when it was made, the same on all ranks
+        self._bases: Dict[int, int] = {}  # by a group's id: its sequence number when it was made, the same on all ranks
         self._lock = threading.Lock()
         self._ended = False
         self._bell = threading.Lock()
@@ -38,7 +38,7 @@ class Watch(threading.Thread):
         self._pid = os.getpid()
 
     def begin(self) -> None:
-        """This thread has made the default group: from here on its collectives are numbered, on all ranks alike."""
+        """The calling thread has made the default group. From here on its collectives are numbered alike on all ranks."""
         with self._lock:
             group = default_group(self._c10d)
             self._group, self._caller = id(group), threading.get_ident()
@@ -52,9 +52,9 @@ class Watch(threading.Thread):
             self.start()
 
     def stop(self) -> None:
-        """The script has ended. Nobody looks any more, and what was seen last may be that others wait for this rank."""
+        """The script has ended. The page is cleared, because the last observation may be that others wait for this rank."""
         if os.getpid() != self._pid:
-            return  # a forked child ends, and the page is its parent's
+            return  # a forked child: the page belongs to its parent
         self._ended = True
         with self._lock:
             self._page.show_nothing()
@@ -66,7 +66,7 @@ class Watch(threading.Thread):
         self._bases[id(group)] = number_of(group) or 0
 
     def _begun(self, group: Any) -> Optional[int]:
-        """Collectives since then; None where nothing counts them."""
+        """Returns the number of collectives since begin(), or None if the backend does not count them."""
         number = number_of(group)
         return None if number is None else max(number - self._bases.get(id(group), 0), 0)
 
@@ -74,7 +74,7 @@ class Watch(threading.Thread):
         self._uncounted.add(id(group))
 
     def run(self) -> None:
-        # A lock and no Event, whose wait() takes twice the time: what happens here is what install() costs.
+        # A lock, because Event.wait() takes twice the time, and this loop is the cost of install().
         while not self._bell.acquire(timeout=PERIOD) and not self._ended:
             with self._lock:
                 if not self._ended:
@@ -83,7 +83,7 @@ class Watch(threading.Thread):
     def _see(self) -> None:
         try:
             self._look()
-        except Exception as error:  # of a PyTorch that counts or records in another way
+        except Exception as error:  # a PyTorch that counts or records in another way
             self._ended = True
             self._page.show_nothing()
             _process.complain(f"install(): hangs are not named any more: {type(error).__name__}: {error}")
@@ -106,7 +106,7 @@ class Watch(threading.Thread):
             self._page.show(*shown)
 
     def _count(self, default: Any) -> Tuple[Dict[str, _page.GroupCount], Dict[int, Optional[int]]]:
-        """The groups but the default one: by name those that can be compared, and the numbers of the rest."""
+        """Returns the groups other than the default one: by name those that can be compared, and the numbers of the rest."""
         counted: Dict[str, _page.GroupCount] = {}
         others: Dict[int, Optional[int]] = {}
         for group in list(_world(self._c10d, "pg_map")):
@@ -140,13 +140,13 @@ def default_group(c10d: ModuleType) -> Any:
 
 
 def _world(c10d: ModuleType, name: str) -> Any:
-    """A table of torch's groups; PyTorch 1 has it in the module itself."""
+    """Returns a table of torch's groups. PyTorch 1 keeps it in the module itself."""
     world = getattr(c10d, "_world", None)
     return getattr(c10d, "_" + name, {}) if world is None else getattr(world, name)
 
 
 def members_of(c10d: ModuleType, group: Any) -> Tuple[str, Any]:
-    """A group's name, the same for all members, and their ranks."""
+    """Returns the name of a group, which is the same for all members, and their ranks."""
     return _world(c10d, "pg_names").get(group, ""), _world(c10d, "pg_group_ranks").get(group, {})  # it may have ended
 
 

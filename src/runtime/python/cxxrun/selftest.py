@@ -1,6 +1,6 @@
-"""python -m cxxrun.selftest: whether install() would work in this Python, line by line. Exit code 1: something would not.
+"""python -m cxxrun.selftest: tells line by line whether install() works in this Python. Exit code 1: something does not.
 
-Without a launcher it tries the rest; `cxxrun --standalone --max-restarts 0 -m cxxrun.selftest` tries all of it."""
+Without a launcher it tries what it can; `cxxrun --standalone --max-restarts 0 -m cxxrun.selftest` tries everything."""
 import os
 import signal
 import sys
@@ -13,7 +13,7 @@ Row = Tuple[str, Callable[[], str]]
 
 
 class Missing(Exception):
-    """Not a fault: what is said of it."""
+    """Not a fault; the text says what is missing."""
 
 
 def _package() -> str:
@@ -49,7 +49,7 @@ def _count(torch: object, dist: object) -> str:
         c10d = sys.modules["torch.distributed.distributed_c10d"]
         group = _watch.default_group(c10d)
         before = _watch.number_of(group)
-        kept = torch.ones(3)  # type: ignore[attr-defined]  # beyond destroy_process_group(), which of 2.6 may hang else
+        kept = torch.ones(3)  # type: ignore[attr-defined]  # outlives destroy_process_group(), which may hang otherwise in 2.6
         dist.all_reduce(kept)  # type: ignore[attr-defined]
         after = _watch.number_of(group)
         recorder = _flight.recorder()
@@ -91,7 +91,7 @@ def main() -> int:
             print(f"ok       {name}: {check()}", flush=True)
         except Missing as missing:
             print(f"skipped  {name}: {missing}", flush=True)
-        except Exception as error:  # whatever it is, it is what the user wants to know
+        except Exception as error:  # whatever it is, the user wants to see it
             print(f"FAILED   {name}: {type(error).__name__}: {error}", flush=True)
             faults += 1
     return 1 if faults else 0

@@ -1,8 +1,8 @@
-"""python -m cxxrun.trace events.jsonl [-o trace.json]: what a job's time was spent on, for https://ui.perfetto.dev.
+"""python -m cxxrun.trace events.jsonl [-o trace.json]: shows what a job spent its time on, in https://ui.perfetto.dev.
 
-events.jsonl is in the log directory of the agent that coordinated; docs/use/verdict.md of cxxrun says what it holds. The
-trace is a JSON array of complete events: process 0 is the job, with what its time was spent on and its generations;
-process N + 1 is the node of group rank N, with its workers by rank. Exit code 1: a file cannot be read or written."""
+events.jsonl is in the log directory of the agent that coordinated; docs/use/verdict.md has its format. The trace is a JSON
+array of complete events. Process 0 is the job, with its time and its generations; process N + 1 is the node of group rank N,
+with its workers by rank. Exit code 1: a file cannot be read or written."""
 import argparse
 import json
 import os
@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 from cxxrun import _files
 
 _VERSION = 1  # of events.jsonl
-_MOST_BARS = 200_000  # more than a browser shows
+_MOST_BARS = 200_000  # a browser shows no more
 _SPENT, _GENERATIONS = range(2)  # rows of the job
 
 Event = Dict[str, Any]
@@ -24,7 +24,7 @@ class NoEvents(ValueError):
 
 
 def trace(lines: Iterable[str]) -> List[Event]:
-    """The trace of the lines of an events.jsonl. The last line may be cut off: its writer was killed, or still writes."""
+    """Returns the trace of an events.jsonl. Its last line may be cut off, because the writer was killed or is still writing."""
     events = list(_parsed(lines))
     if not events or not isinstance(events[0].get("version"), int):
         raise NoEvents("it is not an events.jsonl of cxxrun")
@@ -62,7 +62,7 @@ class _Trace:
         self._formed: Event = {}
         self._started: Optional[float] = None
         self._failed: Dict[int, Tuple[float, str]] = {}  # by rank: when and how
-        self._told = False  # a stretch of the time before another node took over
+        self._told = False  # time before another node took over has been shown
 
     def add(self, event: Event) -> None:
         kind = event["kind"]
@@ -99,14 +99,14 @@ class _Trace:
                   {key: past[key] for key in ("nodes", "ranks", "why")})
 
     def _workers(self, ended: Event) -> None:
-        """Each from the start to its own failure, or to the end of all."""
+        """Adds a bar for each worker, from the start to its own failure or to the end of the generation."""
         formed = self._formed
         if self._started is None or formed.get("generation") != ended["generation"]:
             return
         if len(self.bars) + formed["ranks"] > _MOST_BARS:
             return
         hosts, sizes = _hosts(formed["hosts"]), _counts(formed["local_sizes"])
-        if len(hosts) != len(sizes):  # one of the lists was too long to be written
+        if len(hosts) != len(sizes):  # one of the lists was too long and was cut
             return
         first = 0
         for node, (host, size) in enumerate(zip(hosts, sizes)):
@@ -121,7 +121,7 @@ class _Trace:
 
 
 def _hosts(text: str) -> List[str]:
-    """Of a host list as cxxrun writes it: "n[01-03,7],login". Brackets end a name."""
+    """Returns the hosts of a list as cxxrun writes it: "n[01-03,7],login". Brackets end a name."""
     hosts = []
     for stem, ranges in re.findall(r"([^,\[\]]+)(?:\[([\d,-]+)\])?", text):
         for each in ranges.split(","):
@@ -132,7 +132,7 @@ def _hosts(text: str) -> List[str]:
 
 
 def _counts(text: str) -> List[int]:
-    """Of "4(x2),2"."""
+    """Returns [4, 4, 2] for "4(x2),2"."""
     return [int(count) for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text) for _ in range(int(times or 1))]
 
 

@@ -1,6 +1,6 @@
-"""What a Python runs at its start under a launcher that has put this directory in front of PYTHONPATH (--watch): it sees to
-it that cxxrun.install() is called when the script imports torch.distributed, and then runs the sitecustomize that is there
-without this one. Until torch comes nothing of the package is imported. Any Python can read this, also one that is too old."""
+"""Runs when Python starts, under a launcher that has put this directory in front of PYTHONPATH (--watch). Arranges that
+cxxrun.install() is called when the script imports torch.distributed, and then runs the sitecustomize that this one hides.
+Nothing of the package is imported until torch is. Any Python can parse this file, even one that is too old for the package."""
 import os
 import sys
 
@@ -11,7 +11,7 @@ stacks = None  # the descriptor of cxxrun._stacks
 
 
 class _Waiting(object):
-    """Finds nothing. It is asked first for all that is imported."""
+    """A finder that finds nothing. Python asks it first for every import."""
 
     def _find(self, name, path=None, target=None):
         if name != _C10D:
@@ -22,11 +22,11 @@ class _Waiting(object):
             return None
         return sys.meta_path[0].find_spec(name, path, target)
 
-    find_spec = _find  # without types, which an old Python cannot read
+    find_spec = _find  # without annotations, which an old Python cannot parse
 
 
 def _find_install():
-    """install() of the package that the script would import, or else of that around this file; None: of neither."""
+    """Returns install() of the package that the script would import, else of the package around this file, else None."""
     try:
         from cxxrun import _install
     except ImportError:
@@ -34,7 +34,7 @@ def _find_install():
         sys.path.append(root)
         try:
             from cxxrun import _install
-        except ImportError:  # another thing of that name comes first
+        except ImportError:  # another module of that name comes first
             return None
         finally:
             sys.path.remove(root)
@@ -42,7 +42,7 @@ def _find_install():
 
 
 def _arm():
-    """As cxxrun._stacks does, whose imports would take longer than this process has."""
+    """Does what cxxrun._stacks does, without its imports, which would take too long here."""
     global stacks
     try:
         import _signal
@@ -52,7 +52,7 @@ def _arm():
         if _signal.getsignal(number) == _signal.SIG_DFL:
             stacks = os.memfd_create("cxxrun-stacks-%d" % number, os.MFD_CLOEXEC)
             faulthandler.register(number, file=stacks, all_threads=True)
-    except (AttributeError, ImportError, OSError, RuntimeError):  # no CPython, or an old kernel
+    except (AttributeError, ImportError, OSError, RuntimeError):  # not CPython, or an old kernel
         pass
 
 
@@ -70,7 +70,7 @@ def _run_next():
 sys.path[:] = [each for each in sys.path if each != _HERE]
 if sys.version_info >= (3, 8) and _NAME not in sys.modules:
     sys.modules[_NAME] = sys.modules[__name__]
-    if os.environ.get("CXXRUN_AGENT"):  # the warm Python has none, and calls install() in its workers
+    if os.environ.get("CXXRUN_AGENT"):  # the warm Python has no agent; it calls install() in its workers
         _arm()
         sys.meta_path.insert(0, _Waiting())
         if os.environ.get("CXXRUN_IMPORTS") and _find_install():  # with --warm

@@ -1,3 +1,3 @@
-"""Frameworks that train in a loop of their own: saved on all ranks in one step when the job is told to end (SIGTERM,
-preemption, time limit) or asked for a checkpoint. One module for each; docs/use/frameworks.md. Without cxxrun they answer
-SIGTERM alone."""
+"""For frameworks with a training loop of their own: saves on all ranks after the same step when the job is told to end
+(SIGTERM, preemption, time limit) or asked for a checkpoint. One module per framework (docs/use/frameworks.md). Without
+cxxrun they only answer SIGTERM."""

@@ -9,8 +9,9 @@ import cxxrun
 
 
 def save_if_wanted(accelerator: Any, directory: str, completed: int) -> bool:
-    """Call it on all processes after each batch, from the main thread; `completed`: optimizer steps. In the one in which all
-    are asked for a checkpoint it calls accelerator.save_state(directory). True: the job is told to end, leave the loop."""
+    """Call it on all processes after each batch, from the main thread. `completed`: optimizer steps so far. If a checkpoint is
+    wanted, it calls accelerator.save_state(directory), on all processes after the same step. Returns True if the job has
+    been told to end: leave the loop."""
     if not accelerator.sync_gradients:  # in the middle of a step
         return False
     cxxrun.step(completed)

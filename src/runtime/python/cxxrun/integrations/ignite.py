@@ -10,8 +10,8 @@ from ignite.engine import Events
 
 
 def attach(trainer: Any, save: Callable[[Any], Any]) -> None:
-    """After the iteration in which all ranks are asked for a checkpoint `save(trainer)` is called on all of them, and the
-    engine is terminated where the job is told to end. Give it the handler that saves every so often, too."""
+    """Calls `save(trainer)` on all ranks after the same iteration if a checkpoint is wanted, and terminates the engine if the
+    job has been told to end. Pass the same handler that saves at intervals."""
 
     def after_iteration(engine: Any) -> None:
         cxxrun.step(engine.state.iteration)

@@ -18,15 +18,15 @@ except ImportError:
 
 
 class Saving(Callback):  # type: ignore[misc]
-    """Saves to `path` after the step in which all ranks are asked for a checkpoint, and ends fit() where the job is told to
-    end. In fit() it puts aside Lightning's own handler of SIGTERM, in which ranks wait for each other."""
+    """Saves to `path` on all ranks after the same step if a checkpoint is wanted, and ends fit() if the job has been told to
+    end. During fit() it replaces Lightning's own handler of SIGTERM, in which ranks wait for each other."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._step, self._aside = 0, False
 
     def found(self) -> Optional[str]:
-        """`path`, where there is a checkpoint: for ckpt_path of fit()."""
+        """Returns `path` if there is a checkpoint, for ckpt_path of fit(); else None."""
         return self.path if os.path.exists(self.path) else None
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -36,7 +36,7 @@ class Saving(Callback):  # type: ignore[misc]
         self._put_aside(trainer, False)
 
     def _put_aside(self, trainer: Any, aside: bool) -> None:
-        # It is installed after setup() and before the first collectives (trainer.py, signal_connector.py of 2.6).
+        # Lightning installs its handler between setup() and the first collectives (trainer.py, signal_connector.py of 2.6).
         connector = getattr(trainer, "_signal_connector", self)
         self._aside = aside and hasattr(connector, "_sigterm_notifier_fn")
         if self._aside:
@@ -56,5 +56,5 @@ class Saving(Callback):  # type: ignore[misc]
         if cxxrun.checkpoint_wanted():
             trainer.save_checkpoint(self.path)
             if cxxrun.job_ends():
-                trainer.should_stop, trainer.limit_val_batches = True, 0  # it would validate before it ends
+                trainer.should_stop, trainer.limit_val_batches = True, 0  # or it would validate before it ends
                 trainer.fit_loop.min_epochs = trainer.fit_loop.epoch_loop.min_steps = None

@@ -1,4 +1,4 @@
-"""For transformers.Trainer, and what is made of it (trl, peft, axolotl):
+"""For transformers.Trainer and what builds on it (trl, peft, axolotl):
 
     Trainer(..., callbacks=[cxxrun.integrations.transformers.Saving()])
     trainer.train(resume_from_checkpoint=transformers.trainer_utils.get_last_checkpoint(args.output_dir))"""
@@ -10,9 +10,9 @@ from transformers import TrainerCallback
 
 
 class Saving(TrainerCallback):  # type: ignore[misc]
-    """Has the Trainer save after the step in which all ranks are asked for a checkpoint, into output_dir/checkpoint-STEP as
-    ever, and end train() where the job is told to end. enable_jit_checkpoint, with which each rank saves when its own
-    signal says so, is put aside."""
+    """Makes the Trainer save on all ranks after the same step if a checkpoint is wanted, into output_dir/checkpoint-STEP as
+    usual, and end train() if the job has been told to end. It turns off enable_jit_checkpoint, with which each rank would
+    save at the moment of its own signal."""
 
     def __init__(self) -> None:
         self._due = False
@@ -29,7 +29,7 @@ class Saving(TrainerCallback):  # type: ignore[misc]
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
         if cxxrun.job_ends() and not self._due:
-            control.should_save = False  # the step before has
+            control.should_save = False  # the previous step has saved already
         return self._end(control)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -38,5 +38,5 @@ class Saving(TrainerCallback):  # type: ignore[misc]
     def _end(self, control: Any) -> Any:
         if cxxrun.job_ends():
             control.should_training_stop = True
-            control.should_evaluate = False  # which with save_strategy="best" also decides whether it saves
+            control.should_evaluate = False  # with save_strategy="best" this also decides whether it saves
         return control

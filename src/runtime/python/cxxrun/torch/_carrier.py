@@ -1,4 +1,4 @@
-"""Who carries torch's collectives: the Communicator of the process, and the groups split from it."""
+"""Carries torch's collectives over the Communicator of the process and the groups that are split from it."""
 import atexit
 import collections
 import os
@@ -18,7 +18,7 @@ from cxxrun.torch._queued import Queue
 
 
 class Begun(Work):
-    """torch's Work of a call in the background. torch's own for a future does not raise in wait()."""
+    """torch's Work for a call in the background. torch's own Work for a future does not raise in wait()."""
 
     def __init__(self, result: Any) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Begun(Work):
         self._checked = self._future.then(_value_of)
 
     def finish(self, result: Any) -> None:
-        """A failure is a value: Future.set_exception works from Python in some releases only."""
+        """A failure is passed as a value: Future.set_exception works from Python in some releases only."""
         self._result = result
         self._done.set()
         self._future.set_result(result)
@@ -37,7 +37,7 @@ class Begun(Work):
             pass
 
     def wait(self, timeout: timedelta = timedelta()) -> bool:
-        """As torch's: without a time it waits for as long as it takes, and what takes longer goes on."""
+        """As in torch: waits without a limit if `timeout` is zero. A call that takes longer than `timeout` goes on."""
         if timeout <= timedelta():
             self.await_end()
         elif not self._done.wait(timeout.total_seconds()):
@@ -60,15 +60,15 @@ class Begun(Work):
 
 
 _SLICE = 0.1  # seconds
-_AT_THE_END = 5.0  # for what somebody has hung on a future
-# C++ of 1.13 and 2.6 keeps of a Work that is made in Python only what is C++'s; that of 2.11 keeps all. None is waited for
-# after so many others, nor when the step after its own is over.
+_AT_THE_END = 5.0  # seconds for callbacks of futures
+# The C++ of 1.13 and 2.6 keeps only the C++ part of a Work that is made in Python; that of 2.11 keeps all of it. So these are
+# kept here. No Work is waited for after this many others, nor after the step that follows its own.
 _KEPT = 1024 if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 11) else 0
 
 
 class Carrier:
-    """The first failure of a world is kept, and all of its calls raise that one: torch's reducer makes a RuntimeError of it,
-    which is known by its text."""
+    """Keeps the first failure of a world, which all calls of that world raise. torch's reducer turns it into a RuntimeError,
+    which is recognized by its text."""
 
     def __init__(self, gpu: _device.Host, shrink: bool = False) -> None:
         self.gpu = gpu
@@ -79,15 +79,15 @@ class Carrier:
         self.gpu.choose(self.facts.local_rank)
         self.in_step = False
         self.failure: Optional[_lib.PeerFailure] = None
-        self.carries = True  # torch's collectives; else torch has groups of its own
-        self.agree: Optional[Callable[[], None]] = None  # with the other ranks of the node, whether a call failed
-        self.before_call: Callable[[], None] = lambda: None  # of the script; may refuse it
+        self.carries = True  # torch's collectives; False if torch has groups of its own
+        self.agree: Optional[Callable[[], None]] = None  # agrees with the other ranks of the node on whether a call failed
+        self.before_call: Callable[[], None] = lambda: None  # called before a call of the script; may refuse it
         self._groups: List[_lib.Communicator] = []
-        self._buckets: Optional[Buckets] = None  # of the present world
+        self._buckets: Optional[Buckets] = None  # of the current world
         self._begun: Any = queue.SimpleQueue()
         self.queue = Queue(self.gpu, self.note)
         self._kept: Deque[Work] = collections.deque(maxlen=_KEPT)
-        self._kept_before: List[Work] = []  # those of the step before
+        self._kept_before: List[Work] = []  # those of the previous step
         self._finishing = threading.Lock()
         atexit.register(self._stop_finishing)
         self._thread = threading.Thread(target=self._complete, name="cxxrun", daemon=True)
@@ -100,8 +100,8 @@ class Carrier:
         return self.failure
 
     def start(self, begin: Callable[[], _lib.Work], result: Any) -> Work:
-        """Its wait() and its future raise what the call failed with. A PeerFailure is never raised here: torch's reducer
-        would be in the middle of a backward pass."""
+        """Begins a call in the background. The Work's wait() and its future raise the error of the call. A PeerFailure is
+        never raised here, because torch's reducer would be in the middle of a backward pass."""
         self._may_call()
         if self.agree is not None:
             return self.start_blocking(lambda: self.run(begin), result)
@@ -114,7 +114,7 @@ class Carrier:
         return begun
 
     def start_blocking(self, call: Callable[[], None], result: Any) -> Work:
-        """The same, of a call that is done when this returns."""
+        """Like start(), for a call that is done when this returns."""
         begun = Begun(result)
         self._kept.append(begun)
         try:
@@ -125,16 +125,16 @@ class Carrier:
         return begun
 
     def start_in_backward(self, begin: Callable[[], _lib.Work], result: Any) -> Work:
-        """torch's reducer waits in C++, where Ctrl-C is not seen. Its callback comes after those of its calls, so that it
-        finds them done."""
+        """For calls of torch's reducer, which waits in C++, where Ctrl-C is not seen. The callback added here runs after those
+        of the calls, so that it finds them done."""
         begun = self.start(begin, result)
         torch.autograd.Variable._execution_engine.queue_callback(begun.await_end)
         return begun
 
     def start_on_device(self, comm: _lib.Communicator, begin: Callable[[int], _lib.Work], result: Any,
                         tensors: List[torch.Tensor]) -> Work:
-        """`begin` is given a stream. In a step the host goes on, and commit() raises what the call failed with; outside of
-        steps, where nobody commits, it is done when this returns."""
+        """Begins a call on the device; `begin` is given a stream. In a step the host goes on, and commit() raises the error of
+        the call. Outside of steps there is no commit(), so the call is done when this returns."""
         self._may_call()
         queued = self.queue.start(comm, begin, result, tensors)
         self._kept.append(queued)
@@ -143,24 +143,24 @@ class Carrier:
         return queued
 
     def commit(self) -> None:
-        """Before what this step's calls have given gets into the state, and at its end. Of the host's calls whoever makes
-        one waits for it."""
+        """Called before results of this step's calls get into the state, and at the end of the step: waits for the calls on
+        the device, and raises their failure. The caller of a host call waits for it by itself."""
         if self.gpu.on_device:
             self.together(self.queue.commit)
             if self.failure is not None:
                 raise self.failure
 
     def settle(self) -> None:
-        """After a failure, before anything is taken back."""
+        """Called after a failure, before anything is taken back: waits until nothing queued can write any more."""
         self.queue.settle()
 
     def run(self, begin: Callable[[], _lib.Work]) -> None:
-        """Blocks until it is done."""
+        """Begins a call and blocks until it is done."""
         self._may_call()
         self.together(lambda: begin().wait())
 
     def together(self, call: Callable[[], Any]) -> Any:
-        """What call() returns, after all ranks of a node that fails or goes on as a whole have made it."""
+        """Returns what call() returns. If the node fails or goes on as a whole, all of its ranks have made the call by then."""
         result = None
         try:
             result = call()
@@ -173,8 +173,7 @@ class Carrier:
         return result
 
     def split(self, color: int, key: int) -> Optional[_lib.Communicator]:
-        """A group of the ranks that give the same color, in the order of their keys; None for a negative one. Every rank
-        calls it."""
+        """Returns a group of the ranks that give the same color, ordered by key, or None for a negative color. Collective."""
         self._may_call()
         self.commit()
         self.gpu.make_room()
@@ -184,7 +183,7 @@ class Carrier:
         return group
 
     def _may_call(self) -> None:
-        if threading.current_thread() is self._thread:  # the one by which that call would be done; and not in the ranks' order
+        if threading.current_thread() is self._thread:  # it would wait for itself, and ranks would differ in the order of calls
             raise RefusedError("cxxrun.torch: a call that begins in then() of another one's future, as in powerSGD_hook, "
                                "is not carried by the group that survives; docs/use/elastic_pytorch.md says what is")
         self.before_call()
@@ -194,18 +193,18 @@ class Carrier:
         self._kept.clear()
 
     def share_buckets(self, size: int) -> None:
-        """Room for so many bytes of DDP's buckets. Every rank calls it."""
+        """Makes room for `size` bytes of DDP's buckets. Collective."""
         if self.carries and self.facts.world_size > 1 and self.agree is None:
             self._buckets = self.together(lambda: make_buckets(self.comm, size, self.facts))
 
     def place(self, comm: _lib.Communicator, bucket: torch.Tensor) -> int:
-        """Where a bucket is for a call of that communicator."""
+        """Returns the address of a bucket for a call of that communicator."""
         if self._buckets is None or comm is not self.comm:
             return bucket.data_ptr()
         return self._buckets.place(bucket)
 
     def rebuild(self) -> None:
-        """After a failure: meets the next world. Nothing of the one before is under way then."""
+        """Meets the next world after a failure. No call of the old world is under way then."""
         self.gpu.make_room()
         self.comm.rebuild()
         self._settle()
@@ -241,7 +240,7 @@ class Carrier:
             result = self._result_of(*begun)
             with self._finishing:
                 begun[1].finish(result)
-                begun = result = None  # or they would keep their tensors until the next one comes
+                begun = result = None  # or their tensors would be kept until the next call
 
     def _result_of(self, work: _lib.Work, _: Begun, result: Any) -> Any:
         try:
@@ -251,8 +250,8 @@ class Carrier:
         return result
 
     def _stop_finishing(self) -> None:
-        """The script ends, perhaps by an exception. A thread that the interpreter ends inside of torch's C++ aborts the
-        process; one of Python it ends without harm."""
+        """Called when the script ends, perhaps by an exception. If the interpreter ended this thread inside torch's C++, the
+        process would abort; so the thread has to return to Python first."""
         self._finishing.acquire(timeout=_AT_THE_END)
 
 
@@ -264,7 +263,7 @@ def _value_of(future: Any) -> Any:
 
 
 def done(result: Any) -> Work:
-    """Of a call that has blocked, or for which the current stream waits."""
+    """Returns the Work of a call that has blocked, or that the current stream waits for."""
     future = torch.futures.Future(**_device.devices_of(result))
     future.set_result(result)
     return _create_work_from_future(future)

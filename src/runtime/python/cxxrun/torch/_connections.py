@@ -1,8 +1,8 @@
-"""Gloo's connections of this process, to be ended when a peer has failed: whoever waits in one of gloo's calls for a rank
-that is alive itself hears of it in no other way. ProcessGroupGloo.abort() does nothing.
+"""Ends gloo's connections of this process when a peer has failed. A rank that waits in a gloo call for a rank that is alive
+would not learn of the failure otherwise. ProcessGroupGloo.abort() does nothing.
 
-Gloo tells its peers by the store where it listens, and a connection that it has accepted has the port of the one that
-listens. Of each connection one end was accepted, so that all of them end when all ranks end theirs."""
+Gloo tells its peers through the store where it listens. A connection that it has accepted has the port of the listening
+socket. One end of each connection was accepted, so all connections end when every rank ends those that it accepted."""
 import os
 import socket
 import struct
@@ -17,7 +17,7 @@ class Connections:
         self._places: Set[Tuple[int, int]] = set()
 
     def note(self, told: bytes) -> None:
-        """What gloo tells its peers: the addresses of the sockets that it listens on are in it, as the kernel has them."""
+        """Takes what gloo tells its peers: it contains the addresses of its listening sockets, in the kernel's format."""
         for its in _sockets():
             place = its.family, its.getsockname()[1]
             if _listens(its) and struct.pack("=H", place[0]) + struct.pack(">H", place[1]) in told:
@@ -34,7 +34,7 @@ class Connections:
 
 
 def _sockets() -> Iterator[socket.socket]:
-    """Of the internet. A descriptor of one's own each: nobody else can close it meanwhile and open another in its place."""
+    """Yields the IP sockets of this process. Each is a duplicate, so that no other thread can close it and reuse its number."""
     for name in os.listdir("/proc/self/fd"):
         with suppress(OSError):
             if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):

@@ -1,4 +1,4 @@
-"""All that this package says to torch.cuda."""
+"""The only file of this package that uses torch.cuda."""
 import os
 from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 
@@ -6,45 +6,45 @@ import torch
 
 from cxxrun._errors import MissingError, RefusedError
 
-_LEAST_FREE = 2 << 30  # bytes that NCCL should find beside torch's cache
+_LEAST_FREE = 2 << 30  # bytes that should be free for NCCL beside torch's cache
 
 
 class Host:
-    """Elastic(), or device="cpu": the host carries all. What lies on a GPU goes through pinned memory."""
+    """Elastic(), or device="cpu": the host carries all calls. Tensors on a GPU go through pinned memory."""
 
     on_device = False
-    device: Optional[torch.device] = None  # that of this rank's calls
+    device: Optional[torch.device] = None  # of this rank's calls
 
     def choose(self, local_rank: int) -> None:
-        """In the main thread. The library has chosen the same one, in another thread."""
+        """Sets the device of the main thread. The library has chosen the same device in another thread."""
 
     def carries(self, tensor: torch.Tensor) -> bool:
-        """Whether it is the device that carries this tensor's calls."""
+        """Whether calls of this tensor are carried by the device."""
         return False
 
     def stages(self, tensor: torch.Tensor) -> bool:
-        """Whether it goes through pinned memory where the host carries its calls."""
+        """Whether this tensor goes through pinned memory when the host carries its calls."""
         return bool(tensor.is_cuda)
 
     def is_elsewhere(self, tensor: torch.Tensor) -> bool:
-        """On another device than this rank's calls."""
+        """Whether this tensor is on another device than this rank's calls."""
         return False
 
     def begin(self, call: Callable[[int], Any], tensors: List[torch.Tensor], after: List[Any]) -> Any:
-        """What call() returns, which is given a stream."""
+        """Returns what call(stream) returns."""
         return call(0)
 
     def make_room(self) -> None:
-        """Before NCCL takes memory beside torch's cache."""
+        """Called before NCCL allocates memory beside torch's cache."""
 
     def settle(self) -> None:
-        """Returns when nothing that was queued can write any more."""
+        """Blocks until nothing that was queued can write any more."""
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
 
 
 class Cuda(Host):
-    """Elastic(device="cuda"): NCCL, by libcxxrun's plugin. Streams wait, and the host goes on."""
+    """Elastic(device="cuda"): NCCL through libcxxrun's plugin. Streams wait, and the host goes on."""
 
     on_device = True
 
@@ -63,14 +63,14 @@ class Cuda(Host):
         self._order, self._side = torch.cuda.Stream(self.device), torch.cuda.Stream(self.device)
 
     def carries(self, tensor: torch.Tensor) -> bool:
-        return bool(tensor.is_cuda) and tensor.numel() > 0  # nothing at all is the host's, for the library, too
+        return bool(tensor.is_cuda) and tensor.numel() > 0  # the library, too, has the host carry calls without elements
 
     def is_elsewhere(self, tensor: torch.Tensor) -> bool:
         return tensor.is_cuda and tensor.device != self.device
 
     def begin(self, call: Callable[[int], Any], tensors: List[torch.Tensor], after: List[Any]) -> Any:
-        """The stream has before it what the current one has, and those calls. torch's engine has set that of the forward pass
-        in its own threads, too."""
+        """The stream of the call waits for the current stream and for the calls in `after`. torch's engine sets the stream of
+        the forward pass in its own threads, too."""
         current = torch.cuda.current_stream(self.device)
         if not after:
             return call(current.cuda_stream)
@@ -80,12 +80,12 @@ class Cuda(Host):
         return call(self._order.cuda_stream)
 
     def let_wait(self, its: Any, stream: Any = None) -> None:
-        """The current stream, or that one, waits for the call."""
+        """Makes `stream`, or else the current one, wait for the call."""
         its.wait_on((torch.cuda.current_stream(self.device) if stream is None else stream).cuda_stream)
 
     def future(self, result: Any, let_wait: Callable[[Any], None]) -> Any:
-        """Done at once, for the host. Whoever asks for its value, as DDP's reducer does, has his stream wait for an event,
-        which is recorded here on a stream that waits for the call."""
+        """Returns a future that is done at once for the host. A caller that takes its value, such as DDP's reducer, makes its
+        stream wait for an event, which is recorded here on a stream that waits for the call."""
         future = torch.futures.Future(devices=[self.device])
         current = torch.cuda.current_stream(self.device)
         torch.cuda.set_stream(self._side)
@@ -97,7 +97,7 @@ class Cuda(Host):
         return future
 
     def after(self, calls: List[Any]) -> None:
-        """The current stream goes on when they are done, or given up."""
+        """Makes the current stream wait until the calls are done or given up."""
         for its in calls:
             self.let_wait(its)
 
@@ -115,7 +115,7 @@ class Cuda(Host):
 
 
 def of(device: Union[None, str, torch.device]) -> Host:
-    """For Elastic(device=…)."""
+    """Returns the device for Elastic(device=…)."""
     its = torch.device(device or "cpu")
     if its.type == "cpu":
         return Host()
@@ -136,17 +136,17 @@ def _why_no_gpu() -> str:
 
 
 def staged(source: torch.Tensor, target: torch.Tensor, call: Callable[[torch.Tensor, torch.Tensor], None]) -> None:
-    """A call that the host carries, of tensors on a device: through pinned memory. Blocks."""
+    """Makes a call that the host carries, of tensors on a device, through pinned memory. Blocks."""
     with torch.no_grad():
         sent = torch.empty(source.shape, dtype=source.dtype, pin_memory=source.is_cuda)
-        sent.copy_(source)  # waits: the library reads it next
+        sent.copy_(source)  # blocks, because the library reads it next
         got = sent if target is source else torch.empty(target.shape, dtype=target.dtype, pin_memory=target.is_cuda)
         call(sent, got)
-        target.copy_(got, non_blocking=True)  # torch's allocator keeps what is pinned until that is done
+        target.copy_(got, non_blocking=True)  # torch's allocator keeps pinned memory until the copy is done
 
 
 def devices_of(value: Any) -> Dict[str, Any]:
-    """What a Future of that value, of lists of tensors, is made with."""
+    """Returns the arguments of a Future for that value, which consists of lists of tensors."""
     devices = sorted({each.device for each in _tensors_in(value) if each.is_cuda}, key=str)
     return {"devices": devices} if devices else {}
 

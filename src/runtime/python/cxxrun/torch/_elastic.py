@@ -26,18 +26,24 @@ _POLICIES = ("wait", "shrink")
 
 
 class Step:
-    """What `with job.step() as step` gives. `done`: behind the block, whether the step counts. One that does not is done
-    again: what the script has logged or averaged of it is not of the run."""
+    """What `with job.step() as step` gives. After the block `done` says whether the step counts. A step that does not count is
+    done again, so a script logs and averages only steps that do."""
 
     done = False
 
 
 class Elastic:
-    """See docs/use/elastic_pytorch.md. `seed`: the random numbers of a step depend on it, the step and the rank, and so
-    are the same when a step is done again; None: they are left alone. `checkpoint`: the file that save() writes and
-    that is loaded where no rank has the state. `backend`: "gloo" for groups of torch's own, with PyTorch 2.14. `device`:
-    "cuda" for NCCL; "cpu", or None: the host carries all calls, also of what lies on a GPU. `policy`: "wait" for the
-    replacement of a rank that has died, or "shrink": the other nodes go on without its node until it is complete again."""
+    """Keeps a training process alive when other ranks die; see docs/use/elastic_pytorch.md.
+
+    `checkpoint`: the file that save() writes. It is loaded if no rank has the state.
+    `seed`: the random numbers of a step are seeded from it, the step and the rank, so that a step that is done again draws
+    the same ones. None leaves the generators alone.
+    `backend`: "gloo" uses torch's own groups, with PyTorch 2.14.
+    `device`: "cuda" uses NCCL. With "cpu" or None the host carries all calls, also those of tensors on a GPU.
+    `policy`: "wait" waits for the replacement of a rank that has died. With "shrink" the other nodes go on without its node
+    until that is complete again.
+
+    One per process. Not thread-safe: the main thread calls it."""
 
     def __init__(self, checkpoint: Optional[str] = None, seed: Optional[int] = 0, backend: Optional[str] = None,
                  device: Union[None, str, torch.device] = None, policy: str = "wait") -> None:
@@ -56,11 +62,11 @@ class Elastic:
         self._tracked: Dict[str, Any] = {}
         self._wrapped: List[Wrapped] = []
         self._completed, self._joined, self._ends = 0, False, False
-        self._fresh, self._torn = True, False  # nothing has been done yet; half of something
+        self._fresh, self._torn = True, False  # no step done yet; a step half done
         self._handles_signal = False
         self._closed, self._interrupted = False, False
-        self._saved = -1  # completed, then
-        self._node: Any = None  # _node.Node, where shards are
+        self._saved = -1  # `completed` when the checkpoint was written last
+        self._node: Any = None  # _node.Node, with node_mesh()
         _process.leave_to_elastic()
         self._carrier = Carrier(gpu, policy == "shrink")
         self._updates = Updates(self._carrier, self._tracked)
@@ -68,11 +74,11 @@ class Elastic:
             _process.complain("Elastic: this process does not outlive the death of another rank: " + _process.why_alone())
         self._world.install(self._carrier)
 
-    # ---- what there is
+    # ---- state
 
     @property
     def completed(self) -> int:
-        """Steps that are in the state."""
+        """How many steps are in the state."""
         return self._completed
 
     @property
@@ -81,11 +87,11 @@ class Elastic:
 
     @property
     def world_size(self) -> int:
-        """Of the world that was met last: with policy="shrink" it changes."""
+        """The size of the current world. It changes with policy="shrink"."""
         return self._carrier.facts.world_size
 
     def track(self, **objects: Any) -> None:
-        """What a newcomer is given and save() writes: whatever has state_dict() and load_state_dict()."""
+        """Adds objects to the state that a newcomer is given and save() writes. Each has state_dict() and load_state_dict()."""
         for name, its in objects.items():
             if not hasattr(its, "state_dict") or not hasattr(its, "load_state_dict"):
                 raise RefusedError(f"Elastic.track: {name} has no state_dict() and load_state_dict()")
@@ -101,15 +107,16 @@ class Elastic:
         self._updates.is_gated = None
 
     def wrap(self, make: Callable[[], Any]) -> Any:
-        """Made anew in every world, on all ranks: wrap(lambda: DDP(model))."""
+        """Returns a proxy for what make() returns. make() is called again in every world, on all ranks: wrap(lambda:
+        DDP(model))."""
         wrapped = Wrapped(make)
         self._wrapped.append(wrapped)
         self._joined = False
         return wrapped
 
     def node_mesh(self) -> Any:
-        """The ranks of this node, over a group of torch's own: fully_shard(module, mesh=job.node_mesh()). From now on a
-        node lives or ends as a whole. PyTorch 2.14; on all ranks, before the model."""
+        """Returns a mesh of the ranks of this node, over a group of torch's own: fully_shard(module, mesh=job.node_mesh()). From
+        now on a node lives or ends as a whole. Needs PyTorch 2.14. Collective; call it before the model is made."""
         if self._node is None:
             if not has_shards():
                 raise RefusedError("Elastic.node_mesh: this PyTorch has no FSDP2 with an all-reduce hook; 2.14 has")
@@ -123,7 +130,7 @@ class Elastic:
         return self._node.mesh
 
     def replicate(self, model: Any) -> Any:
-        """Has gradients averaged between nodes, of a model that fully_shard() has sharded over node_mesh()."""
+        """Averages the gradients of `model` between nodes. fully_shard() has sharded the model over node_mesh() before."""
         if self._node is None or not self._node.replicate(model):
             raise RefusedError("Elastic.replicate: fully_shard(module, mesh=job.node_mesh()) comes first")
         return model
@@ -131,9 +138,9 @@ class Elastic:
     # ---- the loop
 
     def running(self, steps: int) -> bool:
-        """Whether there is another step. All ranks have met and have the same state then. At the end the checkpoint is
-        written, if there is one, and the group stays until close() or the end of the process: for an evaluation, or for
-        more steps."""
+        """Whether there is another step. When it returns True, all ranks have met and have the same state. At the end the
+        checkpoint is written, if there is one; the group stays until close() or the end of the process, for an evaluation
+        or more steps. Collective; blocks while another rank is replaced."""
         if not any(isinstance(its, torch.optim.Optimizer) for its in self._tracked.values()):
             raise RefusedError("Elastic.running: track() the model and its optimizer first")
         self._require_open("running")
@@ -148,9 +155,9 @@ class Elastic:
                         return True
                     self._updates.confirm()
                     if self._checkpoint is not None and self._completed >= steps and self._saved != self._completed:
-                        self._save()  # a script that fails behind the loop does not train again
+                        self._save()  # so that a script that fails after the loop does not train again
                     self._end_alone()
-                    self._carrier.run(self._carrier.comm.start_barrier)  # nobody leaves while another may need its state
+                    self._carrier.run(self._carrier.comm.start_barrier)  # no rank leaves while another may need its state
                 break
             except RuntimeError as error:
                 if not self._is_of_a_peer(error):
@@ -164,7 +171,7 @@ class Elastic:
 
     @contextlib.contextmanager
     def _in_order(self) -> Iterator[None]:
-        """Where every rank makes the same calls. After Ctrl-C nobody knows which of them this one has made."""
+        """Wraps code in which every rank makes the same calls. After Ctrl-C it is unknown which of them this rank has made."""
         if self._interrupted and self._carrier.facts.world_size > 1:
             raise RuntimeError("Elastic: this rank was interrupted where it and others make the same calls, and cannot go on "
                                "with them: end this process")
@@ -176,8 +183,8 @@ class Elastic:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[Step]:
-        """One step: all calls that reach other ranks, and then the update. A PeerFailure ends the block, and the step
-        is done again; nothing else is held back."""
+        """Runs one step: first all calls that reach other ranks, then the update. A PeerFailure ends the block, and the step is
+        done again. All other exceptions pass."""
         this = Step()
         self._updates.begin_step()
         if self._node is not None:
@@ -195,9 +202,9 @@ class Elastic:
         except BaseException as error:
             if not self._is_of_a_peer(error) and not self._is_of_garbage(error):
                 if self._updates.any_begun:
-                    self._fresh = self._torn = True  # when ranks meet again this one takes the state of another
+                    self._fresh = self._torn = True  # at the next meeting this rank takes the state of another
                 else:
-                    before.restore()  # whoever catches it, as after Ctrl-C in a notebook, may go on
+                    before.restore()  # so that a caller that catches it, as after Ctrl-C in a notebook, can go on
                 self._refuse_late(error)
                 raise
         finally:
@@ -212,7 +219,7 @@ class Elastic:
                 self._restore_last(last)
                 return
         if not whole:
-            self._fresh = self._torn = True  # a part of the step is in the state: another rank gives it
+            self._fresh = self._torn = True  # a part of the step is in the state: another rank has to give its own
             return
         self._updates.end_whole_step()
         self._updates.keep(before, self._completed)
@@ -227,16 +234,17 @@ class Elastic:
             self._fresh = self._torn = True
 
     def _restore_last(self, last: Optional[Tuple[Before, int]]) -> None:
-        """The step that was completed last, where the device has left out its update."""
+        """Takes back the last completed step, if the device has left out its update."""
         if last is not None:
             before, self._completed = last
             self._restore(before, True)
 
     def checkpoint_wanted(self) -> bool:
-        """True on all ranks after the same step; also when the job is about to end: running() is false then."""
+        """Whether a checkpoint is wanted: True on all ranks after the same step. It is True, too, when the job is about to end;
+        running() is False after that. Collective."""
         self._require_open("checkpoint_wanted")
-        in_main = threading.current_thread() is threading.main_thread()  # no other one may handle signals
-        if in_main and not self._handles_signal:  # from here on there is something to save
+        in_main = threading.current_thread() is threading.main_thread()  # only the main thread may install signal handlers
+        if in_main and not self._handles_signal:  # from here on a signal can lead to a checkpoint
             self._handles_signal = True
             if self._carrier.facts.can_rebuild and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
                 signal.signal(signal.SIGTERM, lambda *_: None)
@@ -254,12 +262,12 @@ class Elastic:
         return wanted != 0
 
     def save(self) -> None:
-        """Rank 0 writes the checkpoint; what goes wrong is raised on all ranks."""
+        """Rank 0 writes the checkpoint. An error is raised on all ranks. Collective."""
         if self._checkpoint is None:
             raise RefusedError("Elastic.save: give Elastic(checkpoint=PATH)")
         self._require_open("save")
         if self._carrier.failure is not None:
-            return  # a part of the step that failed may be in the state, and the file has a whole one
+            return  # a part of the failed step may be in the state; the file has a whole step
         try:
             with self._in_order():
                 self._updates.confirm()
@@ -268,7 +276,8 @@ class Elastic:
             self._note(failure)
 
     def close(self) -> None:
-        """Leaves the others: torch's group is gone. Again it does nothing; the end of the process does it, too."""
+        """Leaves the other ranks and removes torch's group. The end of the process calls it, too. Calling it again has no
+        effect."""
         if self._closed:
             return
         self._closed = True
@@ -280,7 +289,7 @@ class Elastic:
         self._carrier.close()
 
     def _end_alone(self) -> None:
-        """All are through: the end of another rank of the node is not this one's any more."""
+        """Training is over: the end of another rank of the node no longer ends this one."""
         if self._node is not None:
             self._node.lives_as_a_whole(False)
 
@@ -297,7 +306,7 @@ class Elastic:
         self._world.leave()
         self._drop()
         if self._node is not None:
-            self._node.any(True)  # whoever has lost a rank of its node must not wait for another generation
+            self._node.any(True)  # a rank whose node has lost a rank must not wait for another generation
         self._carrier.together(self._carrier.rebuild)
         self._updates.open_gate()
         self._interrupted = False
@@ -307,10 +316,10 @@ class Elastic:
             dist.group.WORLD.renew()  # type: ignore[union-attr]
 
     def _drop(self) -> None:
-        """What torch's reducers have hung on the parameters goes with what they belong to, at once: a collection, before
-        which no other rank can go on, takes 0.1 to 0.4 s."""
+        """Drops the wrapped objects, with the hooks that torch's reducers have on the parameters. It runs now, because a garbage
+        collection takes 0.1 to 0.4 s, and the other ranks would wait for it."""
         if self._carrier.failure is not None:
-            self._carrier.failure.__traceback__ = None  # whose frames are inside of what is dropped
+            self._carrier.failure.__traceback__ = None  # its frames refer to what is dropped
         if any([wrapped._drop() for wrapped in self._wrapped]):
             gc.collect()
 
@@ -336,14 +345,14 @@ class Elastic:
 
     def _share(self, donor: int, behind: bool) -> None:
         comm, me = self._carrier.comm, dist.get_rank()
-        if self._node is not None:  # each of the donor's node has its part
+        if self._node is not None:  # each rank of the donor's node gives its shards
             comm, me, donor = self._node.between, *self._node.places(donor)
         gives = me == donor
         donors = int.from_bytes(comm.broadcast_bytes(self._completed.to_bytes(8, "little") if gives else None, donor),
                                 "little")
         takes = not gives and (self._fresh or behind or donors != self._completed)
         if takes:
-            self._fresh = self._torn = True  # until all of it is there
+            self._fresh = self._torn = True  # until the whole state is here
         state = _state.share(self._carrier.gpu, comm, donor, gives, self._states() if gives or takes else None)
         if takes:
             self._set_state(state)
@@ -374,7 +383,7 @@ class Elastic:
     # ---- one step
 
     def _is_of_a_peer(self, error: BaseException) -> bool:
-        """Also as torch's reducer tells it: the same text in an exception of its own."""
+        """Whether the error is a PeerFailure, or one that torch's reducer has wrapped: the same text in its own exception."""
         if not isinstance(error, RuntimeError):
             return False
         if isinstance(error, PeerFailure) and error.generation >= self._carrier.facts.generation:
@@ -383,8 +392,8 @@ class Elastic:
         return self._world.is_of_a_peer(error) or failure is not None and str(failure) in str(error)
 
     def _is_of_garbage(self, error: BaseException) -> bool:
-        """Whether the device has gone on with what the death of a peer has left, so that the script found a loss that is no
-        number, for example. One that is the script's own is so when all calls are done, too."""
+        """Whether the error follows from the death of a peer: the device went on with garbage, and the script found, for
+        example, a loss that is NaN. If all calls turn out to be done, the error is the script's own."""
         if not isinstance(error, Exception):
             return False
         try:
@@ -434,7 +443,7 @@ class Elastic:
 
 
 def has_shards() -> bool:
-    """Whether node_mesh() works. With Python 3.11 torch 1.13 cannot import its fsdp."""
+    """Whether node_mesh() works. torch 1.13 cannot import its fsdp with Python 3.11."""
     try:
         from torch.distributed.fsdp import FSDPModule
     except (ImportError, ValueError):

@@ -1,7 +1,7 @@
-"""torch's process group over libcxxrun_c: DDP, get_rank() and the collectives of torch are torch's own, and who carries
-them outlives the death of a peer. Calls that are not carried are refused by name.
+"""A torch process group over libcxxrun_c. DDP, get_rank() and torch.distributed's functions are torch's own; the group that
+carries their calls outlives the death of a peer. Unsupported calls are refused by name.
 
-all_reduce alone goes on in the background; the others are done when they return, with async_op too."""
+Only all_reduce runs in the background. The other calls are done when they return, even with async_op."""
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
@@ -20,11 +20,11 @@ _TYPES = {getattr(torch, name): code for name, code in _lib.TYPES.items()}
 _REFUSED = """gather_into_tensor gather_single merge_remote_group monitored_barrier recv recv_anysource send split_group
 _start_coalescing""".split()
 Tensors = List[torch.Tensor]
-Begin = Callable[[torch.Tensor, torch.Tensor, int], _lib.Work]  # of source, target and stream
+Begin = Callable[[torch.Tensor, torch.Tensor, int], _lib.Work]  # takes source, target and stream
 
 
 class Group(ProcessGroup):
-    """The whole world, or a group split from it. A rank is the group's, as for the library."""
+    """The whole world, or a group that is split from it. Ranks are those of the group, as in the library."""
 
     def __init__(self, carrier: Carrier, comm: _lib.Communicator, rank: int, size: int) -> None:
         super().__init__(rank, size)
@@ -44,7 +44,7 @@ class Group(ProcessGroup):
     getRank, getSize = rank, size
 
     def new_group(self, ranks: Sequence[int], backend: Optional[str] = None, **_: Any) -> Optional["Group"]:
-        """Of torch's new_group(), which every rank calls; None where this rank is not in it."""
+        """For torch's new_group(), which every rank calls. Returns None if this rank is not in the new group."""
         if backend not in (None, BACKEND):
             refuse(f"new_group() of the backend {backend}")
         if self._carrier.agree is not None:
@@ -55,13 +55,13 @@ class Group(ProcessGroup):
         return Group(self._carrier, comm, key, len(ranks)) if comm is not None else None
 
     def renew(self) -> None:
-        """The whole world is another one now."""
+        """Takes over the size and rank of a new world."""
         self._rank, self._size = self._carrier.facts.rank, self._carrier.facts.world_size
 
     # ---- who carries a call
 
     def _carry(self, begin: Begin, source: torch.Tensor, target: torch.Tensor) -> None:
-        """Done when it returns, for the host or, where the device carries it, for the current stream."""
+        """Makes one call. When it returns, the call is done for the host, or for the current stream if the device carries it."""
         its = self._carrier
         if its.gpu.carries(target):
             if self._size > 1 or source is not target:
@@ -165,7 +165,7 @@ class Group(ProcessGroup):
         return self._all_gather_each(outputs, inputs, outputs)
 
     def allgather_coalesced(self, outputs: List[Tensors], inputs: Tensors, opts: Any = None) -> Work:
-        """outputs[rank][i] is inputs[i] of that rank."""
+        """outputs[rank][i] becomes inputs[i] of that rank."""
         return self._all_gather_each([list(each) for each in zip(*outputs)], inputs, outputs)
 
     def _all_gather_each(self, outputs: List[Tensors], inputs: Tensors, result: Any) -> Work:
@@ -219,7 +219,7 @@ class Group(ProcessGroup):
 
     def all_to_all_single(self, output: torch.Tensor, tensor: torch.Tensor, output_splits: Any = None,
                           input_splits: Any = None, opts: Any = None) -> Work:
-        """Of any sizes where all ranks give splits."""
+        """The parts may differ in size if all ranks give splits."""
         call = "all_to_all_single"
         self._check_memory(tensor, call)
         self._check_memory(output, call)
@@ -242,7 +242,7 @@ class Group(ProcessGroup):
         return list(tensor.detach().split(sizes))
 
     def _all_to_all_parts(self, outputs: Tensors, inputs: Tensors, call: str) -> None:
-        """Each as large as the largest of any rank. All ranks are refused where two of them mean different sizes."""
+        """Sends every part with the size of the largest part of any rank. Raises on all ranks if two ranks disagree on a size."""
         its, comm, kind = self._carrier, self._comm, _lib.TYPES["int64"]
         given, due = (torch.tensor([part.numel() for part in parts]) for parts in (inputs, outputs))
         told = torch.empty_like(given)
@@ -303,7 +303,7 @@ class Group(ProcessGroup):
 
 
 def _units(tensor: torch.Tensor) -> Tuple[int, int]:
-    """Its elements and their type; of a type that the library lacks its bytes."""
+    """Returns the number of elements and their type. A type that the library lacks is carried as bytes."""
     if tensor.dtype in _TYPES:
         return tensor.numel(), _TYPES[tensor.dtype]
     return tensor.numel() * tensor.element_size(), _lib.TYPES["uint8"]
@@ -315,7 +315,7 @@ def _copy(parts: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> Non
 
 
 def _multiplied(opts: Any, tensor: torch.Tensor, out: Optional[torch.Tensor] = None) -> torch.Tensor:
-    """By the factor of PREMUL_SUM, which may be another one on each rank. `out`: the tensor itself, where it is to be changed."""
+    """Multiplies by the factor of PREMUL_SUM, which may differ between ranks. `out`: the tensor itself, to change it in place."""
     if opts is None or opts.reduceOp != getattr(dist.ReduceOp, "PREMUL_SUM", None):
         return tensor
     factor = opts.reduceOp.__getstate__()[1]
@@ -345,13 +345,13 @@ def _check_memory(tensor: torch.Tensor, call: str) -> None:
 
 
 def kind_of(tensor: torch.Tensor, call: str) -> int:
-    """The number of its type, for a call that adds up."""
+    """Returns the library's number of the type, for a reduction. Refuses types that cannot be reduced."""
     _check_memory(tensor, call)
     return _TYPES[tensor.dtype] if tensor.dtype in _TYPES else refuse(f"{call} of {tensor.dtype}")
 
 
 def _is_lacking(tensor: torch.Tensor, op: int) -> bool:
-    """The plugin has no minima and maxima of floating point, in which NCCL loses NaNs."""
+    """Whether the plugin lacks this reduction: MIN and MAX of floating point, in which NCCL loses NaNs."""
     return op != _lib.OPS["sum"] and tensor.is_floating_point()
 
 

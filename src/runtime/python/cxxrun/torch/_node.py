@@ -1,9 +1,9 @@
-"""FSDP2 between nodes: the shards inside a node are torch's own, gradients are averaged between nodes by libcxxrun, and a
-node lives or ends as a whole.
+"""FSDP2 between nodes. torch shards inside a node, libcxxrun averages gradients between nodes, and a node lives or ends as a
+whole.
 
-torch's calls inside a node know nothing of a failure elsewhere. A rank that left its step while another one of its node
-went on would leave that one waiting for it, so the ranks of a node tell each other after each call that reaches others
-whether it failed."""
+torch's calls inside a node do not learn of a failure elsewhere. If a rank left its step while another rank of its node went
+on, that rank would wait for it for ever. So after each call between nodes, the ranks of a node tell each other whether it
+failed."""
 import atexit
 import os
 import select
@@ -27,10 +27,10 @@ from cxxrun.torch._state import Shard
 
 _c10d = dist.distributed_c10d
 _LONG = timedelta(minutes=30)
-# A thread of torch's NCCL group asks the store every second whether another rank has told of a time-out. It is that of the
-# generation in which the group was made, which ends with it; and who hangs is the launcher's affair.
+# A thread of torch's NCCL group asks the store every second whether another rank has reported a timeout. It uses the store of
+# the generation in which the group was made, which ends with that generation. The launcher finds hung ranks by itself.
 _NO_MONITOR = "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT"
-_OWN_END = 0.2  # seconds in which a process that fails by itself, perhaps of the same error, tells of that
+_OWN_END = 0.2  # seconds for a process that fails by itself, perhaps of the same error, to report that
 _TRY_AGAIN = 75  # docs/use/exit_codes.md
 
 
@@ -49,7 +49,7 @@ class Node:
         carrier.agree = self.agree
 
     def _make_group(self, facts: _lib.Facts) -> Any:
-        """torch's own, which lasts as long as the process. Its ranks meet in the store of this generation."""
+        """Makes torch's own group, which lasts as long as the process. Its ranks meet in the store of this generation."""
         first = facts.rank - facts.local_rank
         ranks = list(range(first, first + self._size))
         store = dist.PrefixStore(f"cxxrun/node/{first}", _store.of(facts, _LONG))
@@ -61,10 +61,10 @@ class Node:
         _c10d._world.pg_group_ranks[group] = {rank: each for each, rank in enumerate(ranks)}
         return group
 
-    # ---- one world after the other
+    # ---- worlds
 
     def connect(self) -> None:
-        """Finds the ranks with the same shards, in every world. Collective."""
+        """Connects the ranks that have the same shards. Called in every world; collective."""
         facts = self._carrier.facts
         if (facts.local_rank, facts.local_world_size) != (self._local_rank, self._size):
             raise _lib.Failure("cxxrun: this node has got another number of ranks: the process ends, to be started anew",
@@ -78,18 +78,18 @@ class Node:
         self.lives_as_a_whole(True)
 
     def lives_as_a_whole(self, does: bool) -> None:
-        """Whether this process ends with another one of its node: not when all are through."""
+        """Sets whether the end of another process of the node ends this one. It does not once training is over."""
         if self._mates is not None:
             self._mates.matter = does
 
     def places(self, donor: int) -> Tuple[int, int]:
-        """This node's number, and that of the node of the rank."""
+        """Returns the number of this node and that of the donor's node."""
         return self._carrier.facts.group_rank, donor // self._size
 
-    # ---- one for all
+    # ---- agreement inside the node
 
     def any(self, *flags: bool) -> List[bool]:
-        """Whether one of the node's ranks says so."""
+        """Returns, for each flag, whether any rank of the node sets it. Collective inside the node."""
         told = torch.tensor(flags, dtype=torch.int32)
         try:
             dist.all_reduce(told, op=dist.ReduceOp.MAX, group=self._group)
@@ -99,7 +99,7 @@ class Node:
         return [bool(each) for each in told]
 
     def agree(self) -> None:
-        """After a call that reaches other nodes: raises PeerFailure where it failed for one of this node's ranks."""
+        """Called after a call between nodes. Raises PeerFailure if the call failed on any rank of this node."""
         (failed,) = self.any(self._carrier.failure is not None)
         if failed:
             raise self._carrier.note(_lib.PeerFailure("another rank of this node has seen a peer fail", "stopped", -1, "",
@@ -108,12 +108,12 @@ class Node:
     # ---- gradients
 
     def begin_step(self) -> None:
-        """A backward pass that has raised has dropped what was queued for its end."""
+        """Resets what was queued for the end of a backward pass: a pass that raised has dropped it."""
         self._queued, self._error = False, None
 
     def hook(self, gradients: torch.Tensor) -> None:
-        """Of FSDPModule.set_all_reduce_hook(). Never raises: FSDP would leave out the hooks of the next backward pass. The
-        failure is raised when all of this one is over."""
+        """For FSDPModule.set_all_reduce_hook(). Never raises, because FSDP would skip the hooks of the next backward pass. The
+        failure is raised at the end of this pass."""
         if self._carrier.failure is None and self._error is None:
             try:
                 self._average(gradients)
@@ -140,7 +140,7 @@ class Node:
             begin(0).wait()
 
     def _at_the_end(self, after: int) -> None:
-        """After FSDP's own callbacks, which are queued in the first of ours at the latest."""
+        """Runs after FSDP's own callbacks, which are queued before ours returns for the first time."""
         def call() -> None:
             if after:
                 self._at_the_end(after - 1)
@@ -149,13 +149,13 @@ class Node:
             error, self._error = self._error, None
             if error is not None:
                 raise error
-            if not self._carrier.gpu.on_device:  # else before the update, when all calls are done
+            if not self._carrier.gpu.on_device:  # with a device: before the update, when all calls are done
                 self.agree()
 
         torch.autograd.Variable._execution_engine.queue_callback(call)
 
     def replicate(self, model: Any) -> int:
-        """How many modules of it are sharded, in this node."""
+        """Adds the hooks. Returns how many modules of the model are sharded."""
         from torch.distributed.fsdp import FSDPModule
 
         sharded = [module for module in model.modules() if isinstance(module, FSDPModule)]
@@ -174,12 +174,13 @@ class Node:
 
 
 class Mates:
-    """Ends this process when another one of its node ends. On a GPU torch's calls inside the node are NCCL's, whose kernels
-    wait for that one for ever on NVLink, with the main thread behind them; nothing in torch notices."""
+    """Ends this process when another process of its node ends. On a GPU, torch's calls inside the node are NCCL kernels, which
+    wait on NVLink for ever, and the main thread with them. Nothing in torch notices."""
 
     def __init__(self, group: Any, local_rank: int, size: int) -> None:
-        """Collective. Without pidfd_open(), or where they are not of one PID namespace, the agent ends this process, later."""
-        self.matter = False  # whether the death of one is this process's own end
+        """Collective. Without pidfd_open(), or if the processes are in different PID namespaces, the agent ends this process,
+        which takes longer."""
+        self.matter = False  # whether the death of another process ends this one
         told = torch.zeros(size, 2, dtype=torch.int64)
         told[local_rank] = torch.tensor([os.getpid(), os.stat("/proc/self/ns/pid").st_ino])
         dist.all_reduce(told, group=group)

@@ -1,5 +1,5 @@
-"""State as bytes, from which other ranks make it again. Whoever can write on the way between two ranks, or to a checkpoint,
-could have a pickle call anything: so what is made of the bytes are the types that are named here, and nothing else."""
+"""Turns state into bytes and back. A pickle can call anything, and an attacker may be able to change the bytes between two
+ranks or in a checkpoint. So only the types that are named here are made of them."""
 import io
 import pickle
 import pickletools
@@ -31,7 +31,7 @@ _NAMED.update({f"torch.distributed.{tensor}.placement_types": "Partial Replicate
 
 
 def _are_given() -> Set[Tuple[str, str]]:
-    """What the program has added by torch.serialization.add_safe_globals, where torch has it."""
+    """Returns what the program has added with torch.serialization.add_safe_globals, if torch has that."""
     given = getattr(torch.serialization, "get_safe_globals", list)()
     return {(its.__module__, its.__qualname__) for its in given if hasattr(its, "__qualname__")}
 
@@ -47,7 +47,7 @@ def _check(module: str, name: str) -> None:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Of what torch.save has written; torch.load of 1.13 lets nobody say what may be made."""
+    """Reads what torch.save has written. torch.load of 1.13 cannot restrict the types."""
 
     def __init__(self, archive: zipfile.ZipFile, directory: str) -> None:
         super().__init__(io.BytesIO(archive.read(directory + "data.pkl")), encoding="utf-8")
@@ -73,7 +73,7 @@ _NEW = not torch.__version__.startswith("1.")
 def packed(state: Any) -> bytes:
     file = io.BytesIO()
     torch.save(state, file)
-    with zipfile.ZipFile(file) as archive:  # what nobody could make again is said here, and not when it is needed
+    with zipfile.ZipFile(file) as archive:  # refuse here what no rank could restore, and not when it is needed
         for operation, argument, _ in pickletools.genops(archive.read(_directory(archive) + "data.pkl")):
             if operation.name == "GLOBAL":
                 _check(*argument.split(" "))
@@ -84,9 +84,9 @@ def unpacked(data: bytes) -> Any:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return _Unpickler(archive, _directory(archive)).load()
-    except RefusedError as error:  # these bytes are not of this program, which packed() refuses them
+    except RefusedError as error:  # not written by this program: packed() would have refused it
         raise _lib.Failure(str(error), _lib.USAGE) from None
-    except Exception as error:  # of other bytes pickle says anything
+    except Exception as error:  # pickle raises anything on damaged bytes
         raise _lib.Failure(f"these are no bytes of Elastic's: {type(error).__name__}: {error}", _lib.USAGE) from None
 
 

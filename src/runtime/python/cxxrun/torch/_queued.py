@@ -1,5 +1,5 @@
-"""Calls that the device carries out. The host queues them and runs ahead of it, and what they give may yet be ended by the
-death of a peer: then the stream goes on with garbage. commit() says whether that has happened."""
+"""Calls that the device carries out. The host queues them and runs ahead of the device. The death of a peer may abort them
+later, and then the stream goes on with garbage. commit() tells whether that has happened."""
 import collections
 import threading
 from datetime import timedelta
@@ -10,23 +10,23 @@ from torch._C._distributed_c10d import Work
 
 from cxxrun import _lib
 
-_LOOKS = 8  # so many calls are kept until somebody looks which are done
+_LOOKS = 8  # how many calls are queued between two looks at which are done
 
 
 class Queued(Work):
-    """torch's Work of such a call. Its future never tells of a failure, because torch's reducer would be in the middle of a
-    backward pass; wait() tells of one that is known, and commit() of all."""
+    """torch's Work of such a call. Its future never reports a failure, because torch's reducer would be in the middle of a
+    backward pass. wait() raises a failure that is known already, commit() any failure."""
 
     def __init__(self, queue: "Queue", its: Union[_lib.Work, _lib.PeerFailure], result: Any,
                  tensors: List[torch.Tensor]) -> None:
-        """`its`: a PeerFailure where it could not even be begun."""
+        """`its`: the call, or a PeerFailure if it could not be begun."""
         super().__init__()
         self._queue, self._result, self._tensors = queue, result, tensors
         self.its, self._failure = (None, its) if isinstance(its, _lib.PeerFailure) else (its, None)
         self._future: Any = None
 
     def wait(self, timeout: timedelta = timedelta()) -> bool:
-        """The current stream waits, and the host only where a time is given."""
+        """Makes the current stream wait. The host waits only if a timeout is given."""
         if self.its is None:
             raise self._failure
         if timeout > timedelta() and not self.its.is_done(int(timeout.total_seconds() * 1000)):
@@ -50,7 +50,7 @@ class Queued(Work):
                 self._queue.note(failure)
 
     def let_go(self) -> None:
-        """Of what was kept for the call; this is kept for longer where C++ does not keep it."""
+        """Releases what was kept for the call. This object lives longer, where C++ does not keep it."""
         self._tensors = []
         if self.its is not None and not self.its.is_done():
             self.its.forget()
@@ -69,14 +69,14 @@ class Queue:
     def __init__(self, gpu: Any, note: Callable[[_lib.PeerFailure], _lib.PeerFailure]) -> None:
         self.gpu, self.note = gpu, note
         self._kept: Deque[Queued] = collections.deque()  # with their tensors, until they are known to be done
-        self._newest: Dict[_lib.Communicator, _lib.Work] = {}  # that nobody has committed
+        self._newest: Dict[_lib.Communicator, _lib.Work] = {}  # not committed yet
         self._lock = threading.Lock()
         self.calls = 0
 
     def start(self, comm: _lib.Communicator, begin: Callable[[int], _lib.Work], result: Any,
               tensors: List[torch.Tensor]) -> Queued:
-        """`begin` is given a stream. Never raises a PeerFailure. NCCL may hang where calls of two communicators are under
-        way at once, unless all ranks have them in one order: so each begins when those of all others are done."""
+        """`begin` is given a stream. Never raises a PeerFailure. NCCL may hang if calls of two communicators run at once in
+        different orders on different ranks, so a call waits on the device for those of all other communicators."""
         with self._lock:
             its: Union[_lib.Work, _lib.PeerFailure]
             try:
@@ -93,15 +93,15 @@ class Queue:
         return queued
 
     def newest(self) -> List[_lib.Work]:
-        """Of each communicator."""
+        """Returns the newest call of each communicator."""
         with self._lock:
             return list(self._newest.values())
 
     def commit(self) -> None:
-        """Waits for all; raises a PeerFailure where one has failed. What an abort has ended is not done for the library."""
+        """Waits for all calls. Raises a PeerFailure if one has failed; the library does not take an aborted call for done."""
         with self._lock:
             newest, self._newest = list(self._newest.values()), {}
-        for its in newest:  # those of one communicator are done in their order
+        for its in newest:  # calls of one communicator finish in order
             try:
                 its.wait()
             except _lib.PeerFailure as failure:
@@ -109,7 +109,8 @@ class Queue:
         self._let_go()
 
     def settle(self) -> None:
-        """After a failure. A kernel behind one that was ended may still write to what is let go here."""
+        """Called after a failure: waits for the device before it releases tensors, because queued kernels may still write to
+        them."""
         self.gpu.settle()
         with self._lock:
             self._newest = {}

@@ -8,7 +8,7 @@ _BITS = (1 << 64) - 1
 
 
 def seed_all(seed: int, step: int, rank: int) -> None:
-    """Everybody's random numbers of that step: torch, random and, where it is loaded, numpy."""
+    """Seeds torch, random and, if it is loaded, numpy for one step of one rank."""
     mixed = seed
     for number in (step, rank):
         mixed = (mixed ^ number) + 0x9E3779B97F4A7C15 & _BITS

@@ -1,5 +1,5 @@
-"""torch's own groups, of PyTorch 2.14, whose default one is given other members in each generation. libcxxrun says who they
-are, shares the state, and hears of a death, which ends what torch waits for."""
+"""torch's own groups, with PyTorch 2.14. The default group gets new members in each generation. libcxxrun tells who they are,
+shares the state, and learns of a death, which ends what torch waits for."""
 import ctypes
 import os
 import threading
@@ -16,14 +16,14 @@ from cxxrun.torch._connections import Connections
 from cxxrun.torch._store import Store
 
 _c10d = dist.distributed_c10d
-_HEARS = 20.0  # seconds: that long after an error of torch's the launcher may tell whose it is. A lost node takes 5
-_OF_GLOO = "gloo/", "pair closure"  # in the text of its errors
+_HEARS = 20.0  # seconds after an error of torch's in which the launcher may say whose fault it is. A lost node takes 5
+_OF_GLOO = "gloo/", "pair closure"  # occurs in the text of gloo's errors
 _LOOK_MS = 1000
 _HANDLE = 256  # bytes
 
 
 class World:
-    """In the place of cxxrun.torch._world, whose functions its methods are."""
+    """Has the functions of cxxrun.torch._world as methods, and is used in its place."""
 
     def __init__(self, backend: str) -> None:
         self._backend = backend
@@ -31,9 +31,9 @@ class World:
         self._store = Store(self._go_on, self._connections.note)
         self._carrier: Any = None
         self._lock = threading.Lock()
-        self._generation: Optional[int] = None  # whose end is waited for
+        self._generation: Optional[int] = None  # the generation that is being watched
         self._over = threading.Event()
-        self._connected = False  # at least once: another process that has not may have the same handle
+        self._connected = False  # at least once; another process that has not connected may have the same handle
         self._new_group = _c10d._new_group_with_tag
         _c10d._new_group_with_tag = self._make_group
 
@@ -50,10 +50,10 @@ class World:
             self._connected = False
             if not self.is_of_a_peer(error):
                 raise
-            self._init(facts)  # who asks for its rank is told
+            self._init(facts)  # so that get_rank() answers
 
     def leave(self) -> None:
-        """Others may be waiting for this rank, which makes none of the calls of this generation any more."""
+        """Ends this rank's connections: others may be waiting for it, and it makes no more calls in this generation."""
         with self._lock:
             self._generation = None
         self._connections.end()
@@ -65,19 +65,19 @@ class World:
         _world.remove()
 
     def is_of_a_peer(self, error: RuntimeError) -> bool:
-        """Whether it comes from torch's calls because a peer has failed. They tell of connections, not of who has died."""
+        """Whether a peer's failure caused this error of a torch call. gloo reports broken connections, not which rank died."""
         if not isinstance(error, (_lib.PeerFailure, dist.DistError)) and all(each not in str(error) for each in _OF_GLOO):
             return False
         self._connections.end()
         if self._carrier.failure is None and self._carrier.facts.can_rebuild and not self._over.wait(_HEARS):
-            with suppress(_lib.PeerFailure):  # who does not come is the one that torch has waited for
+            with suppress(_lib.PeerFailure):  # a rank that does not come is the one that torch waited for
                 self._carrier.together(lambda: self._carrier.comm.start_barrier().wait())  # also after an update
         return self._carrier.failure is not None
 
     # ---- one generation
 
     def _make_group(self, *arguments: Any, **named: Any) -> Any:
-        """Aside: gloo tries to reach a rank that has died for as long as a collective may take."""
+        """Runs on its own thread: gloo tries to reach a dead rank for as long as a collective may take."""
         return _lib.Aside(lambda: self._new_group(*arguments, **named)).wait(self._go_on)
 
     def _init(self, facts: _lib.Facts) -> None:
@@ -86,7 +86,7 @@ class World:
                                 timeout=_longest(), enable_reconfigure=True)
 
     def _connect(self, facts: _lib.Facts) -> None:
-        """Collective. Groups that scripts have made are of one generation, and their names are counted on all ranks."""
+        """Collective. Groups of the script belong to one generation, so the counter of their names starts again on all ranks."""
         for group in [each for each in _c10d._world.pg_map if each is not dist.group.WORLD]:
             dist.destroy_process_group(group)
         _c10d._world.group_count = 1

@@ -1,4 +1,4 @@
-"""Which samples a rank takes: the order of cxxrun::ElasticSampler, docs/use/sampler.md."""
+"""Chooses the samples of each rank, in the order of cxxrun::ElasticSampler (docs/use/sampler.md)."""
 import sys
 import weakref
 from collections import deque
@@ -16,14 +16,14 @@ _TAILS = {"uneven": 0, "drop": 1, "pad": 2}
 
 
 class ElasticSampler(Sampler[List[int]]):
-    """Each of `size` samples once per epoch, whatever becomes of the world. next() gives this rank's samples of the
-    next step, at most `batch`, or its share of `global_batch`, whatever the number of ranks; and begins another epoch where
-    one is over. An iterator, such as DataLoader(batch_sampler=…) makes, gives the same and ends with the epoch. Given to
-    Elastic.track(), a step that failed is taken back, in iterators too."""
+    """Yields each of `size` samples once per epoch, even if the world changes. next() returns this rank's samples of the next
+    step: at most `batch`, or its share of `global_batch` for any number of ranks. It starts another epoch when one is over.
+    An iterator, such as that of DataLoader(batch_sampler=…), yields the same and ends with the epoch. Once it is given to
+    Elastic.track(), samples of a failed step are given back, in iterators, too."""
 
     def __init__(self, size: int, batch: Optional[int] = None, seed: int = 0, tail: str = "uneven",
                  global_batch: Optional[int] = None) -> None:
-        # torch's own does nothing, and takes other arguments in each release.
+        # The base constructor does nothing, and its arguments differ between releases.
         if (batch is None) == (global_batch is None):
             raise RefusedError("ElasticSampler: give batch=, of each rank, or global_batch=, of all ranks together")
         given = batch or global_batch or 0
@@ -33,7 +33,7 @@ class ElasticSampler(Sampler[List[int]]):
         self._size, self._batch, self._tail = size, given, _TAILS[tail]
         self._is_global, self._weight = batch is None, 1.0
         self._seed, self._epoch, self._consumed = seed, 0, 0
-        self.before_next: Optional[Callable[[], None]] = None  # Elastic's, which may refuse it
+        self.before_next: Optional[Callable[[], None]] = None  # set by Elastic, which may refuse the call
 
     @property
     def epoch(self) -> int:
@@ -41,8 +41,8 @@ class ElasticSampler(Sampler[List[int]]):
 
     @property
     def weight(self) -> float:
-        """What the mean loss of this step's samples is multiplied with, so that the mean over ranks, which DDP makes, is that
-        over all samples: 1 where all ranks have the same number."""
+        """The factor for the mean loss of this rank's samples in this step. With it, DDP's mean over ranks is the mean over all
+        samples. It is 1 if all ranks have the same number of samples."""
         return self._weight
 
     def next(self) -> List[int]:
@@ -56,8 +56,8 @@ class ElasticSampler(Sampler[List[int]]):
         return samples
 
     def _rest_of_the_epoch(self) -> Optional[List[int]]:
-        """This rank's of the next step; None where the epoch has none: it is over, or what is left, since there are more
-        ranks than before, is less than a whole step, which tail 'drop' leaves out."""
+        """Returns this rank's samples of the next step, or None if the epoch has no step left: it is over, or fewer samples are
+        left than a step of a grown world takes, and tail 'drop' leaves them out."""
         if self.before_next is not None:
             self.before_next()
         if self._consumed == self._size:
@@ -81,11 +81,11 @@ class ElasticSampler(Sampler[List[int]]):
         return samples[len(samples) * rank // ranks:len(samples) * (rank + 1) // ranks] if self._is_global else samples, consumed
 
     def __iter__(self) -> Iterator[List[int]]:
-        # A DataLoader's iterator asks when it is made, before it starts its workers, and when it begins anew.
+        # A DataLoader's iterator calls this when it is made, before it starts its workers, and when it starts again.
         its = sys._getframe(1).f_locals
         loader, iterator = its.get("loader"), its.get("self")
-        # It draws a number for those workers next. A newcomer, in the middle of an epoch, would draw it from the numbers
-        # of its first step, and the other ranks would not.
+        # Next it draws a seed for those workers. A newcomer in the middle of an epoch would draw it from the generator of
+        # its first step, and the other ranks would not.
         if isinstance(loader, DataLoader) and loader.generator is None:
             loader.generator = torch.Generator()
         if getattr(iterator, "_num_workers", 0):
@@ -108,8 +108,8 @@ class ElasticSampler(Sampler[List[int]]):
 
 
 class _Seeded(List[int]):
-    """The samples of a step on their way to a worker of a DataLoader. Reading them gives it the random numbers that they
-    have in every run, whichever worker it is and whatever it has read before."""
+    """The samples of a step on their way to a DataLoader worker. Iterating seeds the random generators of the worker, so that
+    the samples get the same random numbers in every run, whichever worker reads them."""
 
     seeds = (0, 0, 0)
 
@@ -120,13 +120,13 @@ class _Seeded(List[int]):
 
 
 class _Ahead:
-    """What a DataLoader with workers takes of the sampler ahead of the steps. The sampler moves on when the script is given a
-    batch: what was taken ahead is not of its state. After a step that was taken back, and in another world, the samples of
-    the next step are not those that were taken: then the iterator begins anew at the sampler's state, with its workers."""
+    """Samples that a DataLoader with workers takes ahead of the steps. They are not part of the sampler's state, which moves on
+    when the script gets a batch. After a step was taken back, and in another world, the samples of the next step differ from
+    those taken ahead; then the iterator starts again from the sampler's state, with its workers."""
 
     def __init__(self, sampler: ElasticSampler, iterator: Any, loader: Any) -> None:
         self._sampler, self._iterator = sampler, weakref.ref(iterator)
-        # One with persistent workers keeps its iterator, and with it this.
+        # A DataLoader with persistent workers keeps its iterator, and with it this object.
         self._loader = weakref.ref(loader) if loader.persistent_workers else lambda: loader
         self._epoch, self._consumed = sampler._epoch, sampler._consumed
         self._taken: Deque[List[int]] = deque()
@@ -166,7 +166,7 @@ class _Ahead:
         self._begun = True
         if samples is not None and (not self._taken or self._taken[0] != samples):
             its._epoch, its._consumed = before
-            iterator._reset(self._loader())  # which makes another one of these
+            iterator._reset(self._loader())  # makes another _Ahead
             return iterator._next_data()
         if samples is not None:
             self._taken.popleft()

@@ -1,5 +1,5 @@
-"""The state that one rank gives to others. What holds it together is pickled; its tensors go in pieces, on the device where
-they lie there, into those that the rank which takes them has already."""
+"""Sends the state of one rank to others. Its structure is pickled. Tensors go in pieces, from device to device if they are on
+one, into the tensors that the receiver already has."""
 import copy
 from typing import Any, Callable, Iterator, List, Tuple
 
@@ -12,22 +12,22 @@ _PIECE = 256 << 20  # bytes
 
 
 class Shard:
-    """A DTensor without its mesh, which is of one process."""
+    """A DTensor without its mesh, which belongs to one process."""
 
     def __init__(self, local: torch.Tensor, placements: Any, shape: Any, stride: Any) -> None:
         self.local, self.placements, self.shape, self.stride = local, placements, shape, stride
 
 
 def of(its: Any) -> Any:
-    """Without its own methods, which OneCycleLR of torch 1.13 counts in, and with each of them the whole object."""
+    """Returns the state without bound methods: OneCycleLR of torch 1.13 includes its own, and with each the whole object."""
     state = its.state_dict()
     own = [name for name, value in state.items() if getattr(value, "__self__", None) is its] if type(state) is dict else []
     return {name: value for name, value in state.items() if name not in own} if own else state
 
 
 def share(gpu: Any, comm: _lib.Communicator, root: int, gives: bool, mine: Any) -> Any:
-    """What `root` gives; every rank of the communicator calls it. `mine`: what this one gives, or its own state, whose
-    tensors are written over; None where nothing is wanted."""
+    """Returns the state of `root`. Collective. `mine`: on `root` the state to give; elsewhere this rank's state, whose tensors
+    are overwritten, or None if this rank wants nothing."""
     told: List[_Told] = []
     tensors: List[torch.Tensor] = []
 
@@ -57,14 +57,14 @@ def share(gpu: Any, comm: _lib.Communicator, root: int, gives: bool, mine: Any) 
 
 
 class _Told:
-    """In the place of a tensor."""
+    """Stands for a tensor in the pickled structure."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.shape, self.dtype, self.device = tensor.shape, tensor.dtype, tensor.device.type
         self.bytes = tensor.numel() * tensor.element_size()
 
     def place(self, own: Any) -> torch.Tensor:
-        """That one where it is alike."""
+        """Returns `own` if its shape and type match, else a new tensor."""
         if _is_plain(own) and own.is_contiguous() and (
                 own.shape, own.dtype, own.device.type) == (self.shape, self.dtype, self.device):
             return torch.Tensor.detach(own)
@@ -77,11 +77,11 @@ def _is_plain(its: Any) -> bool:
 
 
 def _replaced(state: Any, own: Any, is_leaf: Callable[[Any], bool], change: Callable[[Any, Any], Any]) -> Any:
-    """A copy that has something else in the place of each leaf. `own` is followed as far as it is alike."""
+    """Returns a copy with each leaf replaced. `own` is walked in parallel as far as its structure matches."""
     if is_leaf(state):
         return change(state, own)
     if isinstance(state, dict):
-        changed = copy.copy(state)  # with what torch keeps beside the entries
+        changed = copy.copy(state)  # keeps attributes that torch adds to the dict
         for key, value in state.items():
             changed[key] = _replaced(value, own.get(key) if isinstance(own, dict) else None, is_leaf, change)
         return changed
@@ -97,7 +97,7 @@ def _replaced(state: Any, own: Any, is_leaf: Callable[[Any], bool], change: Call
 
 def _pass_on(gpu: Any, comm: _lib.Communicator, root: int, gives: bool, sizes: List[int], tensors: List[torch.Tensor],
              device: torch.device) -> None:
-    """All that belongs to one device; without tensors to nobody."""
+    """Sends the tensors of one device, piece by piece. A rank without tensors takes part, and keeps nothing."""
     buffer = torch.empty(min(_PIECE, sum(sizes)), dtype=torch.uint8, device=device)
     for piece in _pieces(sizes, buffer.numel()):
         parts = [(buffer[at:at + size], _bytes_of(tensors[number])[begin:begin + size])
@@ -113,7 +113,7 @@ def _pass_on(gpu: Any, comm: _lib.Communicator, root: int, gives: bool, sizes: L
 
 
 def _pieces(sizes: List[int], most: int) -> Iterator[List[Tuple[int, int, int, int]]]:
-    """Each a list of (number, its first byte, how many, where in the piece)."""
+    """Yields pieces. Each is a list of (tensor number, its first byte, byte count, offset in the piece)."""
     piece, room = [], most
     for number, size in enumerate(sizes):
         begin = 0

@@ -1,5 +1,5 @@
-"""The store of a group of torch's that outlives generations. Each generation has a store of its own, which an agent serves
-and ends; what a group asks for here is asked of the one that is there now."""
+"""The store of a torch group that outlives generations. Each generation has a store of its own, which an agent serves and
+ends. This object forwards requests to that of the current generation."""
 import time
 from datetime import timedelta
 from typing import Any, Callable, List, Optional
@@ -9,20 +9,20 @@ import torch.distributed as dist
 from cxxrun import _lib
 
 _LONG = timedelta(minutes=5)
-_PAUSES = 0.0005, 0.02  # seconds between two looks: the first, and the longest
+_PAUSES = 0.0005, 0.02  # seconds between two looks: the first pause, and the longest
 _PASSED_ON = "add check compare_set delete_key num_keys".split()
 
 
 def of(facts: _lib.Facts, timeout: timedelta) -> Any:
-    """That of this generation. The environment of a rank that has been given another generation names an earlier one."""
-    if facts.store_port == 0:  # alone
+    """Connects to the store of this generation. The environment of a survivor still names an earlier one."""
+    if facts.store_port == 0:  # a world of one has no store
         return dist.HashStore()
     return dist.TCPStore(facts.store_host.decode(), facts.store_port, is_master=False, wait_for_workers=False,
                          timeout=timeout, use_libuv=False)
 
 
 class Store(dist.Store):
-    """`go_on` raises where the generation is over, `told` hears of what is set."""
+    """`go_on` raises if the generation is over. `told` is called with each value that is set."""
 
     def __init__(self, go_on: Callable[[], None], told: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Store(dist.Store):
         return bytes(self._its.get(key))
 
     def wait(self, keys: List[str], timeout: Optional[timedelta] = None) -> None:
-        """torch's own would wait for one who has died."""
+        """Polls, because torch's own wait would block on a rank that has died."""
         until = time.monotonic() + (timeout or _LONG).total_seconds()
         pause, longest = _PAUSES
         while not self._its.check(keys):

@@ -1,15 +1,15 @@
-"""What a step changes ahead of the update, and how that is taken back: buffers, the settings of optimizers, and the state
-of whatever else is tracked."""
+"""Takes back what a step changes before the update: buffers, the settings of optimizers, and the state of other tracked
+objects."""
 import copy
 from typing import Any, Dict, List
 
 import torch
 
-SCALED = "_per_optimizer_states"  # of a GradScaler, beside its state: whose gradients it has divided in the step under way
+SCALED = "_per_optimizer_states"  # of a GradScaler: the optimizers whose gradients it has divided in this step
 
 
 class Before:
-    """As it was when the step began."""
+    """The state at the beginning of a step."""
 
     def __init__(self, tracked: Dict[str, Any]) -> None:
         self._kept = [(its, _kept(its)) for its in tracked.values()]
@@ -18,8 +18,8 @@ class Before:
                             for each in module.parameters(recurse=False)]
 
     def is_updated(self, left_out: bool = False) -> bool:
-        """By an optimizer that nobody tracks, for example: that is not taken back. `left_out`: the device has left out an
-        update, which counts as a change of each parameter that has a gradient."""
+        """Whether parameters have changed, for example by an optimizer that is not tracked: that cannot be taken back.
+        `left_out`: the device has skipped an update, which counts as a change of each parameter with a gradient."""
         changes = {version_of(each) - version for each, version in self._parameters} - {0}
         return len(changes) > int(left_out)
 
@@ -29,7 +29,7 @@ class Before:
                 _restore_buffers(kept)
             elif isinstance(its, torch.optim.Optimizer):
                 states, settings = kept
-                for parameter in list(its.state)[states:]:  # made for an update that was left out
+                for parameter in list(its.state)[states:]:  # created for an update that was skipped
                     del its.state[parameter]
                 _restore_settings(its, settings)
                 its.zero_grad(set_to_none=True)
@@ -44,7 +44,7 @@ def version_of(tensor: torch.Tensor) -> int:
 def load(its: Any, state: Any) -> None:
     its.load_state_dict(state)
     if isinstance(its, torch.optim.Optimizer):
-        its.zero_grad(set_to_none=True)  # those of a step that is done again
+        its.zero_grad(set_to_none=True)  # the step is done again and computes them anew
     getattr(its, SCALED, {}).clear()
 
 
@@ -59,7 +59,7 @@ def _kept(its: Any) -> Any:
 
 
 def _restore_buffers(kept: List[Any]) -> None:
-    """Also where the step has put another tensor in the place of one."""
+    """Restores buffers, even if the step has replaced one by another tensor."""
     for module, key, buffer, value in kept:
         module._buffers[key] = buffer
         if buffer is not None:
@@ -68,7 +68,7 @@ def _restore_buffers(kept: List[Any]) -> None:
 
 
 def _restore_settings(optimizer: torch.optim.Optimizer, kept: List[Dict[str, Any]]) -> None:
-    """A schedule, too, sets them: the learning rate of a group, its momentum."""
+    """Restores the settings of the groups, such as learning rate and momentum, which a schedule changes."""
     del optimizer.param_groups[len(kept):]
     for group, settings in zip(optimizer.param_groups, kept):
         parameters = group["params"]

@@ -1,4 +1,4 @@
-"""Which of the tracked optimizers have made an update in the step under way, and what is refused because of it."""
+"""Tracks which optimizers have made an update in the step under way, and refuses what must not follow an update."""
 import functools
 import sys
 import types
@@ -13,7 +13,7 @@ from cxxrun.torch._gate import Gate
 from cxxrun.torch._undo import SCALED, Before, version_of
 
 
-# Nobody keeps the gradients of an earlier step: a failure, and a newcomer, would lose them.
+# Gradients of an earlier step are not part of the state: a failure or a newcomer would lose them.
 _SUMS = ("Elastic: gradients are added to those of an earlier step() block: add them up within one, or begin with "
          "zero_grad(): docs/use/elastic_pytorch.md")
 
@@ -21,12 +21,12 @@ _SUMS = ("Elastic: gradients are added to those of an earlier step() block: add 
 class Updates:
     def __init__(self, carrier: Carrier, tracked: Dict[str, Any]) -> None:
         self._carrier, self._tracked = carrier, tracked
-        self._begun: Set[str] = set()  # by name of the optimizer, as the others
+        self._begun: Set[str] = set()  # names of optimizers, as in the others
         self._made: Dict[str, bool] = {}
         self._is_in_step = False
-        self._left: Dict[str, List[Tuple[torch.Tensor, Any, int]]] = {}  # gradients of a step without its update
+        self._left: Dict[str, List[Tuple[torch.Tensor, Any, int]]] = {}  # gradients of a step that made no update
         self._gate = Gate(carrier) if carrier.gpu.on_device else None
-        self.is_gated: Optional[bool] = None  # by the device; None: not known for what is tracked now
+        self.is_gated: Optional[bool] = None  # whether the device has the gate; None: not decided for what is tracked now
         carrier.before_call = self._refuse_call
         _forget_when_zeroed(weakref.ref(self))
 
@@ -38,9 +38,9 @@ class Updates:
         self._made[name] = False
         step, zero_grad = optimizer.step, optimizer.zero_grad
 
-        @functools.wraps(getattr(step, "__func__", step))  # with what a schedule has noted there
+        @functools.wraps(getattr(step, "__func__", step))  # keeps attributes that a schedule has set
         def watched(its: Any, *arguments: Any, **named: Any) -> Any:
-            # Nobody may have waited for what has failed. What is not whole must not get into the state.
+            # A failed call may not have been waited for yet. Incomplete results must not get into the state.
             self._refuse_scaler(sys._getframe(1))
             gate = self._gate if self.is_gated and not arguments and not named else None
             if gate is None or gate.is_used and not gate.covers_calls():
@@ -65,35 +65,35 @@ class Updates:
         optimizer.zero_grad = zeroed  # type: ignore[method-assign]
 
     def forget(self, module: torch.nn.Module) -> None:
-        """The gradients of its parameters are zero now."""
+        """Called when the gradients of the module have been zeroed."""
         zeroed = {id(each) for each in module.parameters()}
         self._left = {name: [entry for entry in left if id(entry[0]) not in zeroed] for name, left in self._left.items()}
 
     # ---- the gate: see _gate.py
 
     def commit(self) -> None:
-        """Waits for the calls of the step under way, and for what the device does before them."""
+        """Waits for the calls of the step under way, and for the device work before them. Raises their failure."""
         self._carrier.commit()
         self.confirm()
 
     def confirm(self) -> None:
-        """Returns when all updates are known to have been made."""
+        """Blocks until all updates are known to have been made."""
         if self._gate is not None:
             self._gate.confirm()
 
     def end_calls(self) -> None:
-        """At the end of a step, also of one without an update."""
+        """Called at the end of a step, with or without an update."""
         if self._gate is None or not self._gate.covers_calls():
             self.commit()
 
     def keep(self, before: Before, completed: int) -> None:
-        """Of a whole step whose update may not have been made."""
+        """Keeps the state before a whole step whose update may have been skipped."""
         if self._gate is not None and self._gate.is_used:
             self._gate.last = before, completed
 
     def take_back(self) -> Tuple[bool, Optional[Tuple[Before, int]]]:
-        """After a failure, when all that was queued is done: whether an update was left out; and what was kept of the last step
-        if it was that one's. That of the step under way has not begun then."""
+        """Called after a failure, when all that was queued is done. Returns whether an update was skipped, and, if it was that of
+        the last step, what keep() kept of it. The update of the step under way has not begun then."""
         if self._gate is None or not self._gate.is_skipped():
             return False, None
         last = self._gate.last
@@ -104,7 +104,7 @@ class Updates:
         return True, last
 
     def open_gate(self) -> None:
-        """In a new world."""
+        """Resets the gate for a new world."""
         if self._gate is not None:
             self._gate.open()
         self.is_gated = None
@@ -140,22 +140,22 @@ class Updates:
         self._left = {name: [] if name in self._begun else _gradients(self._tracked[name]) for name in self._made}
 
     def _refuse_call(self) -> None:
-        """A failure after the update would leave out what follows it, on this rank alone: a schedule's step, an average of
-        the parameters."""
+        """Refuses a call after the update. If it failed, this rank alone would skip what follows the update, such as a
+        schedule's step or an average of the parameters."""
         if self._is_in_step and self._made and all(self._made.values()):
             raise RefusedError("Elastic: this call reaches other ranks after optimizer.step(); within a step() such calls "
                                "come before the update: docs/use/elastic_pytorch.md")
 
     def refuse_samples(self) -> None:
-        """What is taken between two steps is not given back with the one that needs it."""
+        """Refuses samples that are taken between two steps: a failed step could not give them back."""
         if not self._is_in_step:
             raise RefusedError("ElasticSampler: samples are taken within step(), so that a step that fails gives them back: "
                                "next(order) in its block, not `for x in loader` around it: docs/use/elastic_pytorch.md")
 
     def _refuse_scaler(self, caller: Any) -> None:
-        """One that nobody takes back would make the update of gradients that it has not divided. Of the script's frames the
-        variables are not read: that keeps them alive."""
-        for _ in range(3):  # a schedule's wrapper is between them
+        """Refuses a GradScaler that is not tracked: after a failed step it would update with gradients that it has not divided.
+        Only frames of grad_scaler.py are read, because reading the variables of a script's frame keeps them alive."""
+        for _ in range(3):  # a schedule's wrapper may be in between
             if caller is not None and caller.f_code.co_filename.endswith("grad_scaler.py"):
                 its = caller.f_locals.get("self")
                 if hasattr(its, SCALED) and not any(its is each for each in self._tracked.values()):
@@ -165,7 +165,8 @@ class Updates:
 
 
 def _forget_when_zeroed(updates: Any) -> None:
-    """1.13 zeroes in place by default. Of a module itself no method is replaced: it may be copied and pickled."""
+    """Watches Module.zero_grad(), which zeroes in place by default in 1.13. The class is patched and not the module, which may
+    be copied and pickled."""
     zero_grad = torch.nn.Module.zero_grad
 
     @functools.wraps(zero_grad)
@@ -178,7 +179,7 @@ def _forget_when_zeroed(updates: Any) -> None:
 
 
 def _still_there(left: List[Tuple[torch.Tensor, Any, int]]) -> List[Tuple[torch.Tensor, int]]:
-    """Those that nobody has put others in the place of, with the versions that they had."""
+    """Returns the gradients that have not been replaced, with the versions that they had."""
     return [(its.grad, version) for its, gradient, version in left if its.grad is not None and its.grad is gradient()]
 
 

@@ -1,4 +1,4 @@
-"""Makes the world that the Communicator has met torch's own: its default process group, and what new_group() gives."""
+"""Makes the Communicator's world torch's default process group, and supports new_group() in it."""
 import sys
 from typing import Any, Optional
 
@@ -10,7 +10,7 @@ from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._group import BACKEND, Group, refuse
 
 _c10d = dist.distributed_c10d
-_made: Optional[Group] = None  # what torch asks for next
+_made: Optional[Group] = None  # the group that torch asks for next
 
 
 def _create(*_: Any, **__: Any) -> Group:
@@ -26,7 +26,7 @@ except TypeError:  # 1.13
 
 
 def of(backend: Optional[str]) -> Any:
-    """What has install(), leave(), remove() and is_of_a_peer() for Elastic(backend=…): this module, or a class."""
+    """Returns the implementation of install(), leave(), remove() and is_of_a_peer() for Elastic(backend=…)."""
     if backend is None:
         return sys.modules[__name__]
     if backend == "nccl":
@@ -42,7 +42,7 @@ def of(backend: Optional[str]) -> Any:
 
 
 def install(carrier: Carrier) -> None:
-    """In the place of the world before."""
+    """Replaces the previous world."""
     global _made
     remove()
     facts = carrier.facts
@@ -54,11 +54,11 @@ def install(carrier: Carrier) -> None:
 
 
 def leave() -> None:
-    """Nobody waits for this rank: libcxxrun tells the others."""
+    """Does nothing: libcxxrun tells the other ranks that this one has left."""
 
 
 def is_of_a_peer(error: RuntimeError) -> bool:
-    """Beside what Elastic knows by itself."""
+    """Whether a peer's failure caused this error, beyond what Elastic recognizes by itself."""
     return False
 
 
@@ -68,8 +68,8 @@ def remove() -> None:
 
 
 def _make_groups() -> None:
-    """new_group() of PyTorch 2.14 asks the default group. Releases before it ask a backend's creator, and only on the ranks
-    that are in the new group; but all of them come here, with ranks that have been looked at."""
+    """Patches torch where new_group() makes a group. That of PyTorch 2.14 asks the default group. Earlier releases ask the
+    creator of a backend, but only on ranks in the new group; all ranks come here, with ranks that torch has checked."""
     helper = _c10d._new_process_group_helper
 
     def call(size: int, rank: Optional[int], ranks: Any, backend: str, store: Any, *arguments: Any, **named: Any) -> Any:
@@ -86,7 +86,8 @@ def _make_groups() -> None:
 
 
 def _leave_out_barriers() -> None:
-    """Some releases count ranks in the store that a group was made with. Here each rank has its own, and all have met."""
+    """Skips the barrier of some releases, which counts ranks in the group's store. Here each rank has a store of its own, and all
+    ranks have met already."""
     barrier = _c10d._store_based_barrier
 
     def call(*arguments: Any, **named: Any) -> None:
@@ -97,7 +98,7 @@ def _leave_out_barriers() -> None:
 
 
 def _refuse_local_synchronization() -> None:
-    """Ranks that are not in such a group do not call new_group(), for which the others would wait."""
+    """Refuses use_local_synchronization: ranks outside such a group do not call new_group(), and the others would wait."""
     new_group = _c10d._new_group_with_tag
 
     def call(*arguments: Any, **named: Any) -> Any:

@@ -1,14 +1,14 @@
-"""What Elastic.wrap() gives to the script."""
+"""The proxy that Elastic.wrap() returns."""
 import weakref
 from typing import Any, Callable
 
 from cxxrun._errors import RefusedError
 
-_CHANGES = ("register_", "_register_", "_set_")  # methods that change it for good
+_CHANGES = ("register_", "_register_", "_set_")  # methods that change the object for good
 
 
 class Wrapped:
-    """What the factory given to Elastic.wrap() has made for the present world; passes on calls and attributes."""
+    """Forwards calls and attributes to what the factory made for the current world."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make, self._made = make, None
@@ -30,10 +30,10 @@ class Wrapped:
         _refuse(name)
 
     def _drop(self) -> bool:
-        """Whether it may still be there."""
+        """Drops the object. Returns whether something may still keep it alive."""
         try:
             made = None if self._made is None else weakref.ref(self._made)
-        except TypeError:  # not of all things it can be told
+        except TypeError:  # not every object can be weakly referenced
             self._made = None
             return True
         self._made = None
