@@ -1,16 +1,15 @@
-// Arena: memory that collectives can use where it is.
+// Arena: memory that collectives use in place.
 //
-// Made by Communicator::arena(). Ranks of a node see each other's arenas, so a sum over buffers in them reads and
-// writes each element once and copies nothing. Pages are zero until written.
+// Made by Communicator::arena(). The ranks of a node can read each other's arenas, so a sum over buffers in arenas
+// reads and writes each element once and copies nothing. The memory is zero until written.
 //
-// With NCCL it is memory of the rank's device: the host may not touch it, but by cudaMemcpy; it is zero, and each
-// rank's own. NCCL wants the buffers of one call at the same offset in every rank's arena, which equal allocations
-// give.
+// With NCCL an Arena is zeroed memory on the rank's own device, which the host may access by cudaMemcpy only. In one
+// call NCCL wants the buffers at the same offset in every rank's arena; making the same allocations on all ranks
+// ensures that.
 //
-// An Arena hands out its memory front to back and takes nothing back; allocate once, before training. Copies are
-// handles of the same memory: what one hands out, no other does. The memory lives until all copies and the
-// Communicator are gone.
-// Threads: allocate() from one thread at a time.
+// An Arena hands out its memory front to back and takes nothing back: allocate once, before training. Copies of an
+// Arena are handles of the same memory and share its fill level. The memory lives until all copies and the Communicator
+// are gone. Threads: allocate() from one thread at a time.
 #pragma once
 
 #include "cxxrun/version.hpp"
@@ -23,24 +22,25 @@
 
 namespace cxxrun {
 
+/// A handle; see the top of this file.
 class Arena {
  public:
-  /// Offsets are multiples of this: a cache line pair, and enough for every element type.
+  /// Offsets are multiples of this: two cache lines, enough for every element type.
   static constexpr std::size_t kAlignment = 128;
 
-  Arena() = default;  ///< of size 0
-  /// `memory` must live as long as `owner` does. `holder` ("rank 3 on node2") is for messages.
+  Arena() = default;  ///< an empty arena of size 0
+  /// `memory` must stay valid as long as `owner` lives. `holder` ("rank 3 on node2") appears in messages.
   Arena(std::span<std::byte> memory, std::shared_ptr<void const> owner, std::string holder = {});
 
   [[nodiscard]] std::size_t size() const { return memory_.size(); }
   [[nodiscard]] std::size_t used() const { return used_ ? *used_ : 0; }
 
-  /// The next `bytes` bytes. Failure (usage) when fewer are left: it says how many were asked for, used and there.
+  /// Returns the next `bytes` bytes. Failure (usage) if fewer are left; the message has the sizes.
   [[nodiscard]] std::span<std::byte> allocate_bytes(std::size_t bytes);
 
   template <class T>
   [[nodiscard]] std::span<T> allocate(std::size_t count) {
-    // A product that overflows must not become a small buffer: what is asked for then is more than there can be.
+    // If the product overflows, ask for more than any arena has: a small buffer must not be the result.
     std::size_t const bytes = count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);
     return {reinterpret_cast<T*>(allocate_bytes(bytes).data()), count};
   }

@@ -1,11 +1,11 @@
-// Errors as values: what WorkerEnv, Store and the launcher return when they can fail.
+// Errors as values: WorkerEnv, Store and the launcher return Result<T> where they can fail.
 //
-// Such a function returns Result<T>; the caller looks before it takes. The gradient runtime (Communicator and what is
-// built on it, Arena, Checkpoint, ElasticSampler) throws instead: the same Error, in a Failure (failure.hpp,
-// docs/decisions/0007-the-runtime-throws.md). Result offers only members that std::expected (C++23) has under the same
-// names, so that the alias can be swapped when the oldest supported compiler has it.
+// The caller tests a Result before it reads the value. The gradient runtime (Communicator and the classes built on it,
+// Arena, Checkpoint, ElasticSampler) throws the same Error inside a Failure instead (failure.hpp,
+// docs/decisions/0007-the-runtime-throws.md). Result only has members that std::expected (C++23) has under the same
+// names, so that it can become an alias when the oldest supported compiler has std::expected.
 //
-// Thread-safety: plain values; distinct objects may be used from distinct threads.
+// Thread-safety: plain values; different objects may be used by different threads.
 #pragma once
 
 #include "cxxrun/version.hpp"
@@ -16,38 +16,38 @@
 
 namespace cxxrun {
 
-/// What kind of thing went wrong; decides whether trying again can help.
+/// The kind of error; decides whether a retry can help.
 enum class Errc {
-  usage,        ///< the caller's arguments or options cannot be meant as given
+  usage,        ///< invalid arguments or options
   environment,  ///< environment variables are missing, malformed or contradict each other
   not_found,    ///< a file, program, host or key does not exist
-  permission,   ///< the operating system forbids it
-  in_use,       ///< a port or file belongs to somebody else
-  refused,      ///< a peer answered and said no
+  permission,   ///< the operating system denies access
+  in_use,       ///< another process has the port or file
+  refused,      ///< a peer answered with a refusal
   timeout,      ///< the deadline passed; the state of the peer is unknown
   closed,       ///< the peer is gone (end of file or reset)
-  protocol,     ///< the peer sent something that is not the protocol
-  io,           ///< the operating system failed a read, write or call; see os_errno
+  protocol,     ///< the peer violated the protocol
+  io,           ///< a system call failed; see os_errno
 };
 
-/// One failure, in the words of whoever has to act on it.
+/// One error, worded for the person who has to act on it.
 struct Error {
   Errc code = Errc::io;
-  std::string context;  ///< what was attempted, on what, and the remedy when there is one
-  int os_errno = 0;     ///< errno of the system call behind it, 0 when there was none
+  std::string context;  ///< what was attempted, on what, and the remedy if there is one
+  int os_errno = 0;     ///< errno of the failed system call, or 0
 
-  /// One line for a human: the context, followed by the text of os_errno when there is one.
+  /// One line for a person: the context, followed by the text of os_errno if it is not 0.
   [[nodiscard]] std::string message() const;
   bool operator==(Error const&) const = default;
 };
 
-/// Makes an Error; the short form used at the place of failure.
+/// Makes an Error.
 [[nodiscard]] inline Error fail(Errc code, std::string context, int os_errno = 0) {
   return Error{code, std::move(context), os_errno};
 }
 
-/// A value or the Error that explains its absence. Reading the side that is not there is undefined,
-/// as with std::expected: test first.
+/// A value, or the Error that explains why there is none. Test first: reading the missing side is undefined, as with
+/// std::expected.
 template <class T>
 class [[nodiscard]] Result {
  public:

@@ -1,14 +1,14 @@
-// Failure and PeerFailure: what the gradient runtime throws.
+// Failure and PeerFailure: the exceptions of the gradient runtime.
 //
 // WorkerEnv and Store return Result. Everything above them (Communicator, GradientSynchronizer, Checkpoint) throws:
-// a collective is called deep inside a training step, and there is nothing sensible to do right there
-// (docs/decisions/0007-the-runtime-throws.md). Every exception names the thing, and the rank and host where they
-// matter: a full disk has only a host, and the arguments of an ElasticSampler or a file's contents have neither.
+// a collective is called deep inside a training step, where the caller cannot do anything useful about a failure
+// (docs/decisions/0007-the-runtime-throws.md). Messages name the rank and the host where these matter: a full disk has
+// only a host; a bad argument of an ElasticSampler and a damaged file have neither.
 //
-// PeerFailure means that this process is healthy and another one is not: load the last checkpoint in a new
-// generation. Failure means that something has to be changed by a person. After either from a collective call, the
-// Communicator is finished: every later collective call on it throws the same again at once. What is refused before
-// others have to do with it (a rank that there is not, in host() for example) leaves it as it was.
+// PeerFailure: this process is healthy, another one is not. Continue from the last checkpoint in a new generation.
+// Failure: a person has to change something. After either one from a collective call the Communicator is unusable:
+// every later collective call throws the same exception at once. A call that is rejected before it involves other ranks
+// (for example host() with a rank that does not exist) leaves the Communicator as it was.
 #pragma once
 
 #include "cxxrun/version.hpp"
@@ -23,7 +23,7 @@
 
 namespace cxxrun {
 
-/// An Error, thrown. what() is error().message().
+/// An Error as an exception. what() is error().message().
 class Failure : public std::runtime_error {
  public:
   explicit Failure(Error error) : std::runtime_error(error.message()), error_(std::move(error)) {}
@@ -33,22 +33,23 @@ class Failure : public std::runtime_error {
   Error error_;
 };
 
-/// A peer died, left, or did not come in time. Thrown by every blocking call, in every survivor.
+/// A peer died, left, or did not arrive in time. Every blocking call throws it, in every surviving rank.
 class PeerFailure : public std::runtime_error {
  public:
   enum class Why : std::uint8_t {
-    died,     ///< its process ended, by a signal or by itself, without leaving the Communicator
-    left,     ///< it destroyed its Communicator, or its own call was refused, while others still called
-    timeout,  ///< it is there and did not arrive within op_timeout
-    lost,     ///< its connection broke or went silent: host or network
-    stopped,  ///< the launcher ended the generation, for a reason of its own: rank() is -1
+    died,     ///< the process ended, by a signal or by itself, without leaving the Communicator
+    left,     ///< it destroyed its Communicator, or its own call was refused, while others were still calling
+    timeout,  ///< it is alive but did not arrive within op_timeout
+    lost,     ///< its connection broke or went silent: a problem of the host or the network
+    stopped,  ///< the launcher ended the generation; rank() is -1
   };
-  /// `after`: from the start of the call that noticed.
+  /// `after`: time from the start of the call that noticed the failure.
   PeerFailure(Why why, int rank, std::string host, std::uint64_t generation, std::chrono::microseconds after);
 
   [[nodiscard]] Why why() const noexcept { return why_; }
-  /// Whose failure it is. The same in every survivor, except in a timeout of a call that nodes began more than a
-  /// second apart: a farther node may name the rank that it waited for itself (docs/design/host_backend.md).
+  /// The rank that failed. All survivors name the same rank, with one exception: in a timeout of a call that nodes
+  /// began more than a second apart, a remote node may name the rank that it waited for itself
+  /// (docs/design/host_backend.md).
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] std::string const& host() const noexcept { return host_; }
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
@@ -62,7 +63,8 @@ class PeerFailure : public std::runtime_error {
   std::chrono::microseconds after_;
 };
 
-/// The value of a Result, or its Error thrown as a Failure: `auto env = or_throw(WorkerEnv::from_environment())`.
+/// Returns the value of a Result, or throws its Error as a Failure: `auto env =
+/// or_throw(WorkerEnv::from_environment())`.
 template <class T>
 T or_throw(Result<T> result) {
   if (!result) {

@@ -1,19 +1,20 @@
 // Store: a worker's connection to the key-value store of its generation.
 //
-// The store is how ranks meet: one writes an address under a key, the others wait for it. It is the same c10d
-// store that torch's TCPStore talks to, on the same port, and keys are shared: every key is sent with a "/" in
-// front, as torch's client does, so `set("x", …)` here is `store.get("x")` in a Python rank of the same job.
-// (A torch PrefixStore("p", …) key k is "p/k" here.) docs/design/store_protocol.md has the bytes.
+// Ranks find each other through the store: one writes an address under a key, the others wait for that key. It is the
+// c10d store that torch's TCPStore talks to, on the same port, and the keys are shared: like torch's client, this one
+// puts a "/" in front of every key, so `set("x", …)` here is `store.get("x")` in a Python rank of the same job. Key k
+// of a torch PrefixStore("p", …) is "p/k" here. docs/design/store_protocol.md describes the bytes.
 //
-// One Store is one TCP connection and serves one thread at a time; it has no lock. Threads that need the store
-// at the same time open one each: connections are cheap. A Store is movable, not copyable, and closes its
-// connection when destroyed. A forked child that uses its parent's gets Errc::usage.
+// Threads: a Store is one TCP connection without a lock; use it from one thread at a time. A thread that needs the
+// store at the same time as another opens its own Store: connections are cheap. A Store is movable, not copyable, and
+// closes its connection when destroyed. Using the parent's Store in a forked child gives Errc::usage.
 //
-// Every call blocks until the server has answered or `timeout` has passed, and no longer. Calls that send only
-// (set, append, multi_set) return when the kernel has taken the bytes: a refusal shows at the next call.
-// Waiting for a key that comes too late gives Errc::timeout and leaves the Store usable. A server that does not
-// answer at all, or answers nonsense, leaves the connection in an unknown state: that call and all later ones
-// fail (Errc::timeout, Errc::closed or Errc::protocol), and the only remedy is a new Store.
+// Blocking: every call returns at the latest when `timeout` has passed. Calls that only send (set, append, multi_set)
+// return when the kernel has taken the bytes; if the server refuses the request, the next call reports it.
+//
+// Errors: a key that does not appear in time gives Errc::timeout and leaves the Store usable. A server that does not
+// answer at all, or that answers nonsense, leaves the connection in an unknown state: this call and all later ones fail
+// (Errc::timeout, Errc::closed or Errc::protocol), and only a new Store helps.
 #pragma once
 
 #include "cxxrun/version.hpp"
@@ -30,24 +31,25 @@
 
 namespace cxxrun {
 
-/// Where a store listens: a name or a literal IPv4 or IPv6 address (without brackets), and a port.
+/// Where a store listens: a host name or a literal IPv4 or IPv6 address (without brackets), and a port.
 struct StoreAddress {
   std::string host;
   std::uint16_t port = 0;
   bool operator==(StoreAddress const&) const = default;
 };
 
+/// See the top of this file for threads, blocking and errors.
 class Store {
  public:
   using Millis = std::chrono::milliseconds;
-  /// What torch gives a TCPStore when nobody says otherwise.
+  /// The default timeout of torch's TCPStore.
   static constexpr Millis kDefaultTimeout = std::chrono::minutes(5);
 
-  /// Connects and exchanges the greeting. Until `timeout` has passed, a refused or reset connection, a host that
-  /// cannot be reached and a name that cannot be resolved are tried again, with growing pauses of at most one
-  /// second: the server may start later than its clients. `timeout` then also bounds each later call that is
-  /// not given its own. Resolving a name may overrun it by the resolver's own time limit.
-  /// Errors: timeout (naming the last reason), protocol (something else listens there), usage (no host or port).
+  /// Connects and exchanges the greeting. Retries a refused or reset connection, an unreachable host and a name that
+  /// does not resolve until `timeout` has passed, with growing pauses of at most one second: the server may start after
+  /// its clients. `timeout` is also the default of every later call without a timeout of its own. Name resolution may
+  /// exceed it by the resolver's own time limit.
+  /// Errors: timeout (with the last reason), protocol (another service listens there), usage (no host or port).
   static Result<Store> connect(StoreAddress const& address, Millis timeout = kDefaultTimeout);
 
   Store(Store const&) = delete;
@@ -56,46 +58,49 @@ class Store {
   Store& operator=(Store&&) noexcept;
   ~Store();
 
-  /// Writes a key, whether or not it exists. Keys are at most 8 KiB, values 64 MiB; torch's newer server takes 8. Here
-  /// and below, what is longer is not sent. Errors: usage (naming the limit).
+  /// Writes a key; overwrites an existing one. A key has at most 8 KiB, a value 64 MiB (8 MiB with torch's newer
+  /// server). Anything longer is not sent, here and in the calls below.
+  /// Errors: usage (names the limit).
   Result<void> set(std::string_view key, std::string_view value);
 
-  /// The value of a key, once it exists. Errors: timeout when it does not come into being.
+  /// Waits for a key and returns its value.
+  /// Errors: timeout (the key did not appear).
   Result<std::string> get(std::string_view key);
   Result<std::string> get(std::string_view key, Millis timeout);
 
-  /// Adds to the number a key holds as decimal text and returns the sum; a missing key counts as 0, so
-  /// `add(key, 0)` creates it. A value that is no number makes the server close the connection: Errc::closed.
+  /// Adds `delta` to the decimal number stored under `key` and returns the sum. A missing key counts as 0, so
+  /// `add(key, 0)` creates it. If the value is not a number, the server closes the connection: Errc::closed.
   Result<std::int64_t> add(std::string_view key, std::int64_t delta);
 
-  /// Returns when all keys exist. A key deleted again while the others are awaited still counts.
+  /// Waits until all keys exist. A key that appears and is deleted during the wait counts as existing.
   /// Errors: timeout.
   Result<void> wait(std::vector<std::string> const& keys);
   Result<void> wait(std::vector<std::string> const& keys, Millis timeout);
 
-  /// Whether all keys exist now; true for no key at all.
+  /// Whether all keys exist now; true for an empty list.
   Result<bool> check(std::vector<std::string> const& keys);
 
-  /// Writes `desired` if the key holds `expected`, atomically, and returns what it holds afterwards. An empty
-  /// `expected` also matches a missing key. For a missing key and any other `expected` nothing is written and
-  /// `expected` comes back, as from torch's servers: compare with `desired`, not with `expected`.
+  /// Atomically writes `desired` if the key holds `expected`, and returns the value afterwards. An empty `expected`
+  /// also matches a missing key. If the key is missing and `expected` is not empty, nothing is written and `expected`
+  /// is returned, as torch's servers do: so compare the result with `desired`, not with `expected`.
   Result<std::string> compare_set(std::string_view key, std::string_view expected, std::string_view desired);
 
-  /// Removes a key; false when there was none.
+  /// Removes a key. Returns false if it did not exist.
   Result<bool> delete_key(std::string_view key);
 
-  /// How many keys the store holds, other clients' bookkeeping (torch's "init/") included.
+  /// How many keys the store holds, including the bookkeeping of other clients (torch's "init/").
   Result<std::int64_t> num_keys();
 
-  /// Puts `value` behind what the key holds; creates the key when it is missing.
+  /// Appends `value` to the value of the key; creates the key if it is missing.
   Result<void> append(std::string_view key, std::string_view value);
 
-  /// The values of several keys, in order, once all exist: one round trip to wait and one to read.
-  /// At most 131072 keys. Errors: timeout.
+  /// Waits until all keys exist and returns their values in order: one round trip to wait, one to read. At most 131072
+  /// keys.
+  /// Errors: timeout.
   Result<std::vector<std::string>> multi_get(std::vector<std::string> const& keys);
   Result<std::vector<std::string>> multi_get(std::vector<std::string> const& keys, Millis timeout);
 
-  /// Writes several keys in one request; all of it at most 128 MiB.
+  /// Writes several keys in one request of at most 128 MiB in total.
   Result<void> multi_set(std::vector<std::pair<std::string, std::string>> const& pairs);
 
  private:

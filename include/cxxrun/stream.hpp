@@ -1,7 +1,7 @@
-// Stream: where a device's work is queued, for calls on device memory.
+// Stream: the device stream that a call on device memory is ordered with.
 //
-// A CUDA stream as an opaque handle, so that no CUDA header is needed: Stream{my_stream} with a cudaStream_t. Without a
-// device it means nothing and is ignored.
+// An opaque handle of a CUDA stream, so that no CUDA header is needed: Stream{my_stream} with a cudaStream_t. Ignored
+// without a device.
 #pragma once
 
 #include "cxxrun/version.hpp"

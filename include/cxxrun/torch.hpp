@@ -1,22 +1,22 @@
-// TorchGradients: a GradientSynchronizer for a model of libtorch. Header only; needs libtorch 1.13 or later.
+// TorchGradients: a GradientSynchronizer for a libtorch model. Header only; needs libtorch 1.13 or later.
 //
-//   cxxrun::TorchGradients gradients(comm, *model);      // any torch::nn::Module, as it is
+//   cxxrun::TorchGradients gradients(comm, *model);      // any torch::nn::Module, unchanged
 //   for (…) {
-//     gradients.zero();                                  // in the place of optimizer.zero_grad()
-//     loss(model->forward(input)).backward();            // each gradient is on its way as soon as it is complete
+//     gradients.zero();                                  // instead of optimizer.zero_grad()
+//     loss(model->forward(input)).backward();            // each gradient is sent as soon as it is complete
 //     gradients.wait();                                  // .grad holds the mean over all ranks
 //     optimizer.step();
 //   }
 //
-// .grad of every parameter that requires one is a view into a bucket, and backward adds into it: nothing is copied. A
-// gradient that libtorch puts elsewhere (after zero_grad() with set_to_none, or with create_graph) is copied into its
-// bucket; copied() counts them. Buckets move after the first step: take .grad anew in every step.
+// The .grad of every parameter that requires one is a view into a bucket, and backward adds into it: nothing is copied.
+// If libtorch puts a gradient elsewhere (after zero_grad() with set_to_none, or with create_graph), it is copied into
+// its bucket; copied() counts these copies. Buckets move after the first step: read .grad again in every step.
 //
-// Rules of GradientSynchronizer: one backward() per step, others inside no_sync(); between backward() and wait() no
-// other call on the Communicator. Buffers (the statistics of BatchNorm) stay each rank's own.
+// The rules of GradientSynchronizer apply: one backward() per step, more only inside no_sync(); no other call on the
+// Communicator between backward() and wait(). Buffers (the statistics of BatchNorm) are not synchronized.
 //
-// Threads and errors as of GradientSynchronizer. Failure (usage) for a gradient that is sparse, and a model that is not
-// where the Communicator sums. On a GPU it has not been run.
+// Threads and errors as for GradientSynchronizer. Failure (usage) for a sparse gradient, and for a model that is not in
+// the memory in which the Communicator sums. Not tested on a GPU.
 #pragma once
 
 #include "cxxrun/version.hpp"
@@ -38,16 +38,17 @@
 
 namespace cxxrun {
 
+/// See the top of this file.
 class TorchGradients {
  public:
   struct Options {
     GradientSynchronizer::Options synchronizer{};
-    /// For a model on a GPU: the stream that torch queues work on, asked for on the thread that runs backward:
+    /// For a model on a GPU: returns the stream that torch queues work on. Called on the thread that runs backward:
     /// [] { return cxxrun::Stream{at::cuda::getCurrentCUDAStream().stream()}; }
     std::function<Stream()> stream{};
   };
 
-  /// Parameters that require no gradient are left out. Every rank gives the same model; blocks until all have compared
+  /// Skips parameters that require no gradient. Every rank gives the same model; blocks until all ranks have compared
   /// names, sizes and types. `comm` must outlive this object.
   TorchGradients(Communicator& comm, torch::nn::Module& model, Options options)
       : options_(std::move(options)),
@@ -60,7 +61,7 @@ class TorchGradients {
   }
   TorchGradients(Communicator& comm, torch::nn::Module& model) : TorchGradients(comm, model, Options{}) {}
 
-  /// Parameters whose .grad is in the buckets have none afterwards; what else refers to these gradients dangles.
+  /// Resets the .grad of parameters whose gradient is in the buckets; other references to these gradients dangle.
   ~TorchGradients() {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       Entry& entry = entries_[i];
@@ -73,7 +74,7 @@ class TorchGradients {
   TorchGradients(TorchGradients const&) = delete;
   TorchGradients& operator=(TorchGradients const&) = delete;
 
-  /// Every .grad is its view of a bucket, and zero. To be called after the model was loaded, too.
+  /// Makes every .grad its view of a bucket, filled with zeros. Also call it after loading the model.
   void zero() {
     torch::NoGradGuard const guard;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -83,8 +84,8 @@ class TorchGradients {
     }
   }
 
-  /// Ends the step, as GradientSynchronizer::wait(): afterwards .grad holds the result. With find_unused a parameter
-  /// that no rank used has none, so that the optimizer leaves it alone. Inside no_sync() it does nothing.
+  /// Ends the step, as GradientSynchronizer::wait(): afterwards .grad holds the result. With find_unused, a parameter
+  /// that no rank used has no .grad, so the optimizer skips it. Does nothing inside no_sync().
   void wait() {
     auto const before = synchronizer_.stats().steps;
     options_.stream ? synchronizer_.wait(options_.stream()) : synchronizer_.wait();
@@ -101,21 +102,21 @@ class TorchGradients {
   }
 
   [[nodiscard]] GradientSynchronizer::NoSync no_sync() { return synchronizer_.no_sync(); }
-  /// For set_weight(), gradient_norm(), stats(), …. Parameters count in the order of named_parameters().
+  /// For set_weight(), gradient_norm(), stats() and so on. Parameters have the order of named_parameters().
   [[nodiscard]] GradientSynchronizer& synchronizer() { return synchronizer_; }
-  /// Gradients that had to be copied into their bucket, since this object was made.
+  /// Number of gradients copied into their bucket since construction.
   [[nodiscard]] std::uint64_t copied() const { return copied_.load(std::memory_order_relaxed); }
 
  private:
-  // A shared pointer, or from some release on an intrusive one.
+  // A shared pointer; an intrusive one in newer releases of libtorch.
   using Accumulator = decltype(torch::autograd::impl::grad_accumulator(std::declval<torch::Tensor const&>()));
   struct Entry {
     std::string name;
     torch::Tensor parameter;
     DType type = DType::f32;
     torch::Tensor view{};       ///< into the bucket
-    void* place = nullptr;      ///< where that begins
-    Accumulator accumulator{};  ///< the parameter itself keeps it only weakly
+    void* place = nullptr;      ///< where the view begins
+    Accumulator accumulator{};  ///< the parameter itself holds it only weakly
     std::uintptr_t hook = 0;
   };
 
@@ -134,7 +135,7 @@ class TorchGradients {
     }
   }
 
-  // Each once, under its first name: layers may share one.
+  // Layers may share a parameter: each appears once, under its first name.
   static std::vector<Entry> entries_of(torch::nn::Module const& model) {
     std::vector<Entry> entries;
     for (auto const& item : model.named_parameters()) {
@@ -196,7 +197,7 @@ class TorchGradients {
     }
   }
 
-  // The layout of the parameter where that has no gaps, which is what libtorch expects; else rows one after another.
+  // Uses the parameter's own strides if they have no gaps, which is what libtorch expects; otherwise row-major order.
   void bind(std::size_t i) {
     Entry& entry = entries_[i];
     void* const place = synchronizer_.gradient_data(i);
@@ -211,7 +212,7 @@ class TorchGradients {
     }
   }
 
-  // On the thread that runs this part of backward.
+  // Called on the thread that runs this part of backward.
   void complete(std::size_t i) {
     Entry& entry = entries_[i];
     if (!is_bound(i)) {
@@ -237,7 +238,7 @@ class TorchGradients {
   std::atomic<std::uint64_t> copied_{0};
 };
 
-/// A model and its optimizer as bytes, for a checkpoint, and for the state that survivors share.
+/// A model and its optimizer as bytes, for a checkpoint and for the state that survivors share.
 [[nodiscard]] inline std::string torch_state(torch::nn::Module const& model, torch::optim::Optimizer const& optimizer) {
   torch::serialize::OutputArchive whole;
   torch::serialize::OutputArchive part;
@@ -251,7 +252,7 @@ class TorchGradients {
   return std::move(bytes).str();
 }
 
-/// Back from there, into a model and an optimizer that are made alike. Throws c10::Error when they are not.
+/// Restores the bytes into a model and an optimizer of the same structure. Throws c10::Error if the structure differs.
 inline void set_torch_state(std::span<std::byte const> bytes, torch::nn::Module& model,
                             torch::optim::Optimizer& optimizer) {
   torch::serialize::InputArchive whole;

@@ -1,6 +1,5 @@
 #include "launcher/agent/agent.hpp"
 
-#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
 #include <optional>
@@ -9,16 +8,13 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/post.hpp>
 
+#include "launcher/agent/agent_config.hpp"
 #include "launcher/agent/agent_links.hpp"
-#include "launcher/agent/agent_signals.hpp"
-#include "launcher/agent/chronicle.hpp"
 #include "launcher/agent/hosting.hpp"
+#include "launcher/agent/job_record.hpp"
 #include "launcher/agent/joining.hpp"
 #include "launcher/agent/live_node.hpp"
-#include "launcher/agent/policies.hpp"
-#include "launcher/agent/port_watch.hpp"
 #include "launcher/agent/refusing.hpp"
 #include "launcher/hangs/hang_guard.hpp"
 #include "launcher/job_end/end_watch.hpp"
@@ -27,6 +23,7 @@
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/place/machine.hpp"
 #include "launcher/plan/worker_plan.hpp"
+#include "launcher/workers/signal_policy.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_memory.hpp"
 #include "src/base/core/time.hpp"
@@ -35,7 +32,8 @@
 #include "src/base/os/log.hpp"
 #include "src/base/os/machine.hpp"
 #include "src/base/os/monitor.hpp"
-#include "src/base/os/random.hpp"
+#include "src/base/os/process_info.hpp"
+#include "src/base/os/signals.hpp"
 #include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
@@ -45,9 +43,28 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 constexpr int kFlushDeadlineMs = 5000;
-constexpr Millis kAskPause{500};
 constexpr Millis kFarewell{1000};
 
+SignalContext signal_context(os::AgentSide const& side, AgentConfig const& config) {
+  SignalContext context;
+  context.parent = side.parent;
+  context.interrupt_ignored = side.interrupt_ignored;
+  context.also_stop = config.options.stop_signals;
+  if (config.environment.contains("SLURM_JOB_ID")) {
+    context.slurmstepd = os::find_ancestor("slurmstepd");
+  }
+  return context;
+}
+
+/// The way of an event:
+///
+///   a worker exits        Supervisor → on_worker_exit, on_group_end → WorkerEnded, GroupEnded
+///   a message comes       AgentLinks                                → LinkUp, FromLink, BeatAnswered, LinkDown, …
+///   a signal comes        SignalWatch → on_signal                   → EndSignal, KillSignal
+///   a worker stands still HangGuard                                 → StoodStill
+///   the timer rings       timer_                                    → Tick
+///
+/// → feed() → agent::step() (launcher/life/agent_fsm.cpp) → perform() for each action.
 class Agent {
  public:
   Agent(AgentConfig config, os::AgentSide const& side)
@@ -56,7 +73,7 @@ class Agent {
         find_cpus_(start_finding_cpus(config_.cpus.mode, config_.facts.workers,
                                       find_value(config_.environment, "CUDA_VISIBLE_DEVICES"))),
         parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
-        signals_(io_, side, config_, signal_handlers()),
+        signal_context_(signal_context(side, config_)),
         page_(*side.page),
         keeper_(*side.keeper),
         hosting_(io_, config_, side.standby.get(), port_keeper(), keys_, coordinator_handlers()) {
@@ -64,7 +81,7 @@ class Agent {
     config_.facts.prover = keys_ ? supervisor_->socket() : "";
   }
 
-  ~Agent() { log_through({}); }  // what threw out of run() is told after us, and not through our pump
+  ~Agent() { log_through({}); }  // an exception from run() is logged after pump_ is gone
   Agent(Agent const&) = delete;
   Agent& operator=(Agent const&) = delete;
 
@@ -75,38 +92,32 @@ class Agent {
     }
     parent_watch_.async_wait(asio::posix::stream_descriptor::wait_read, [this, &side](error_code const& error) {
       if (!error) {
-        remove_log_root(config_.logs);
-        remove_socket_dir(config_.sockets);
-        os::sweep_and_exit(side);
+        on_parent_death(side);
       }
     });
-    log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
+    log_through([this](std::string line) { pump_.say(std::move(line)); });  // a blocked stderr does not block us
     pump_.on_error([](std::string const& line) { log(Level::error, line); });
     end_watch_.begin();
     if (auto const& warm = config_.options.warm; warm == kWarmAuto && config_.facts.bootstrap.empty()) {
       log(Level::warn,
-          "--warm=auto has no effect: only with the Python package (--watch auto) workers tell what they import");
+          "--warm=auto has no effect: workers tell what they import only through the Python package (--watch auto)");
     } else if (!warm.empty()) {  // it imports while the nodes meet
       supervisor_->warm_up(plan_zygote(config_.options, config_.facts, config_.environment), warm);
     }
-    if (config_.topology.discovered) {
-      call_discovered();
-    } else {
-      meet();
-    }
+    joining_.begin();
     if (!failed_) {
       run_loop();
     }
     int const code = conclude();
-    if (failed_ && tells_others_) {
+    if (failed_ && joining_.others_wait()) {
       tell_refusal(config_, failed_->message());
     }
     return code;
   }
 
  private:
-  /// What throws is a thread, timer or descriptor that the system refuses. Before its workers run the others hear why
-  /// this agent leaves; later its loss says enough.
+  /// An exception means that the system has refused a thread, timer or descriptor. While no workers run, the other
+  /// nodes are told why this agent leaves; otherwise its loss says enough.
   void run_loop() {
     try {
       io_.run();
@@ -123,11 +134,134 @@ class Agent {
     }
   }
 
-  // ---- the loop: event → step → actions ----------------------------------------------------------------------
-
-  friend os::Machine<agent::State, agent::Event>;
+  // ---- events ------------------------------------------------------------------------------------------------
 
   void feed(agent::Event event) { machine_.feed(std::move(event), *this); }
+
+  void on_worker_exit(std::uint64_t generation, rendezvous::WorkerExit exit) {
+    feed(agent::WorkerEnded{generation, std::move(exit)});
+  }
+
+  void on_group_end(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
+                    std::vector<std::string> unkillable, bool waiting, bool lacks) {
+    for (auto const& line : unkillable) {
+      log(Level::error, "survived SIGKILL: " + line);
+    }
+    end_watch_.workers_end();
+    hangs_->end();
+    memory_.end();
+    feed(agent::GroupEnded{generation, std::move(exits), std::move(unkillable), waiting, hangs_->steps(generation),
+                           lacks});
+  }
+
+  /// A worker has said that the other ranks need not wait for it.
+  void on_shrink() {
+    auto const line = why_no_shrink(config_.options, config_.topology);
+    bool const has_rank_0 = machine_.state.generation && machine_.state.generation->rank_base == 0;
+    if (!line.empty() && has_rank_0 && !std::exchange(said_no_shrink_, true)) {
+      log(Level::warn, line);  // once for the job
+    }
+  }
+
+  void on_signal(SignalInfo const& info) {
+    auto result = classify(std::move(signal_state_), info, Clock::now(), signal_context_);
+    signal_state_ = std::move(result.next);
+    log(Level::debug, result.reason);
+    switch (result.verdict) {
+      case SignalVerdict::ignore: break;
+      case SignalVerdict::stop:
+        feed(agent::EndSignal{info.signal, true, signal_state_.interrupted, sender_of(info)});
+        break;
+      case SignalVerdict::stop_without_forwarding:
+        feed(agent::EndSignal{info.signal, false, false, sender_of(info)});
+        break;
+      case SignalVerdict::kill_now: feed(agent::KillSignal{}); break;
+      case SignalVerdict::forward_only: supervisor_->forward(info.signal); break;
+    }
+  }
+
+  /// For the log. Of a signal that the parent has passed on: who sent it to the parent.
+  [[nodiscard]] std::string sender_of(SignalInfo info) const {
+    if (info.sender == signal_context_.parent) {
+      auto const sender = page_.sender();
+      info.sender = sender.pid;
+      info.uid = sender.uid;
+      return sender_text(info, sender.name, signal_context_);
+    }
+    auto const stat = os::read_stat(info.sender);
+    return sender_text(info, stat ? stat->comm : "", signal_context_);
+  }
+
+  [[noreturn]] void on_parent_death(os::AgentSide const& side) {
+    remove_log_root(config_.logs);
+    remove_socket_dir(config_.sockets);
+    os::sweep_and_exit(side);
+  }
+
+  void on_live_message(agent::LinkId link, rendezvous::LiveDown const& message) {
+    if (link == machine_.state.follower.main) {
+      live_node_.on_message(message);
+    }
+  }
+
+  void on_stepped_down(rendezvous::SteppedDown const& action) {
+    feed(agent::SteppedDown{action.why, action.campaign_id});
+    leave_if_done();
+  }
+
+  /// A coordinator has let this agent in; runs before the LinkUp.
+  void on_joined(rendezvous::HelloReply const& reply) {
+    joining_.stop();
+    if (!config_.topology.step.empty() && reply.run_id != config_.facts.run_id) {
+      return leave_other_run(reply.run_id);
+    }
+    bool const added = config_.topology.source == JobTopology::Source::join;
+    if (added && !reply.terms) {
+      return;  // no job runs there: the refusal follows
+    }
+    auto const& terms = added ? *reply.terms : config_.options.terms;
+    adopt_heartbeats(policy_, config_.topology, terms.heartbeat_timeout);
+    page_.set_terms({policy_.lease.lease, policy_.lease.timeout});
+    config_.facts.run_id = reply.run_id;  // an agent that joins a job by its number learns the id here
+    if (added) {
+      log(Level::info, "joined " + reply.run_id + " on " + config_.topology.discovered->host);
+    }
+    if (config_.options.requeue && config_.topology.discovered && !hosting_.active()) {
+      log(Level::warn,
+          "--requeue has no effect here: cxxrun-rendezvous coordinates, and no agent knows how the job ends");
+    }
+    // Where addresses are translated, the bind test that chose the host may be wrong.
+    if (hosting_.active() && reply.coordinator != config_.nonce) {
+      log(Level::warn, "another agent answers at the endpoint: it coordinates");
+      hosting_.abandon();
+    }
+    hosting_.stand_by(added ? terms : terms_of(config_));
+    live_node_.begin(std::hash<std::string>()(config_.nonce));
+  }
+
+  /// The nodes of this Slurm step were given different run ids. Tells the others, and leaves when the coordinator has
+  /// heard it. A coordinator that is known by its step alone may refuse everybody (refusing.hpp): its own words then
+  /// come first, and end this agent.
+  void leave_other_run(std::string const& theirs) {
+    bool const by_step = theirs == config_.topology.step;
+    std::string const why = "--rdzv-id is " + config_.topology.run_id + " here, and " +
+                            (by_step ? "not given" : theirs) +
+                            " where the nodes of this step meet; give the same to all of them, not $RANDOM, or none";
+    links_.tell(agent::kFirstLink, rendezvous::Unfit{0, why});
+    if (!by_step) {
+      failed_ = fail(Errc::usage, why);
+    }
+    farewell_timer_.after(kFarewell, [this, why] { exit_ ? io_.stop() : fail_with(fail(Errc::usage, why)); });
+  }
+
+  void fail_with(Error error) {
+    failed_ = std::move(error);
+    io_.stop();
+  }
+
+  // ---- actions of the state machine --------------------------------------------------------------------------
+
+  friend os::Machine<agent::State, agent::Event>;
 
   [[nodiscard]] agent::Policy const& policy() const { return policy_; }
   static void say(Line const& line) { log(line.level, line.text); }
@@ -137,6 +271,9 @@ class Agent {
   void perform(agent::TellBeat const& action) { links_.beat(action); }
   void perform(agent::Dial const& action) { links_.dial(action); }
   void perform(agent::HangUp const& action) { links_.hang_up(action.link); }
+  void perform(agent::Rejoin const& action) {
+    joining_.rejoin(action, machine_.state.follower.decided.decree.number > 0);
+  }
   void perform(agent::StartCampaign const& action) { hosting_.start_campaign(action.campaign); }
   void perform(agent::Withdraw const& action) { hosting_.tell(action); }
   void perform(agent::Learned const& action) { hosting_.tell(action); }
@@ -156,7 +293,7 @@ class Agent {
 
   void perform(agent::StartWorkers const& action) {
     auto const& generation = action.generation;
-    hosting_.lead();
+    hosting_.on_workers_start();
     page_.set_frozen(false);
     make_directories(generation);
     if (auto const find = std::exchange(find_cpus_, {})) {  // before the first workers: the same for every generation
@@ -169,8 +306,8 @@ class Agent {
     config_.facts.segment = memory_.begin(static_cast<std::size_t>(config_.facts.workers));
     supervisor_->start(generation.number,
                        plan_workers(generation, config_.options, config_.facts, config_.environment));
-    // A process manager answers the MPI_Init of a rank once. One that is asked again may leave MPI_Init waiting for
-    // ever, as srun's does; one that cannot be asked makes it fail.
+    // A process manager answers the MPI_Init of a rank once. Asked again it may leave MPI_Init waiting for ever, as
+    // srun's does; where it cannot be asked at all, MPI_Init fails.
     config_.facts.mpi_descriptors.clear();
     end_watch_.workers_run();
     hangs_->begin(generation);
@@ -217,14 +354,16 @@ class Agent {
   void perform(agent::Exit const& action) {
     exit_ = action;
     if (!machine_.state.joined) {
-      hosting_.abandon();  // nobody can have joined a coordinator that its own agent has not
+      hosting_.abandon();  // no other agent can have joined our coordinator before this one
     }
     links_.hang_up_all();
     page_.write_death_notice({}, "");
     leave_if_done();
   }
 
-  /// The coordinator's agent stays until it has seen everybody off.
+  // ---- the end -----------------------------------------------------------------------------------------------
+
+  /// If the coordinator is in this agent, it stays until every other agent has left.
   void leave_if_done() {
     if (exit_ && !hosting_.active()) {
       timer_.cancel();
@@ -232,168 +371,6 @@ class Agent {
       io_.stop();
     }
   }
-
-  // ---- meeting the others ------------------------------------------------------------------------------------
-
-  void fail_with(Error error) {
-    failed_ = std::move(error);
-    io_.stop();
-  }
-
-  void meet() {
-    auto const hosted = hosting_.begin();
-    if (!hosted && hosted.error().code == Errc::timeout && ask_again()) {
-      return;
-    }
-    if (!hosted) {
-      auto const code = hosted.error().code;
-      return fail_with(
-          {code == Errc::timeout ? Errc::not_found : code, hosted.error().context, hosted.error().os_errno});
-    }
-    hosting_.open();
-    auto plan = call_plan(config_, hosting_.port());
-    auto const patience = hosting_.port() ? std::nullopt : patience_elsewhere(config_);
-    plan.patience = patience.value_or(plan.patience);
-    links_.join(agent::kFirstLink, std::move(plan), [this, patience](Error const& error) {
-      if (patience && (error.code == Errc::timeout || error.code == Errc::in_use)) {
-        tells_others_ = true;
-        return fail_with(of_no_node(config_));
-      }
-      meet_alone(error);
-    });
-    auto const dir = discovery_dir(config_.environment);
-    auto const& file = config_.topology.meeting_file;
-    if (!hosting_.port() && !file.empty() && !dir.empty()) {
-      port_watch_.begin(dir + "/" + file);
-    }
-  }
-
-  /// Who was dropped calls there again.
-  void try_also(std::uint16_t port) {
-    auto& known = config_.topology.meeting.hidden;
-    if (std::find(known.begin(), known.end(), port) == known.end()) {
-      known.push_back(port);
-    }
-    links_.try_also(agent::kFirstLink, port);
-  }
-
-  /// Whether this is the node that hosts takes an answer of a name server: one that is busy is given some time.
-  bool ask_again() {
-    auto const now = Clock::now();
-    if (!ask_until_) {
-      auto const patience = std::min(config_.options.terms.join_timeout, os::kForNameServer);
-      ask_until_ = now + patience;
-      log(Level::warn, os::unknown_yet(config_.topology.meeting.address, patience));
-    }
-    bool const again = now < *ask_until_;
-    if (again) {
-      ask_timer_.after(kAskPause, [this] { meet(); });
-    }
-    return again;
-  }
-
-  [[nodiscard]] bool is_added() const { return config_.topology.source == JobTopology::Source::join; }
-
-  /// The job's own coordinator, unless it is gone.
-  void call_discovered() {
-    auto const plan = [this] { return discovered_plan(config_); };
-    if (is_added()) {
-      joining_.begin(agent::kFirstLink, plan,
-                     [this](Error const& error) { fail_with(*discovered_failure(config_, error)); });
-      return;
-    }
-    links_.join(agent::kFirstLink, plan(), [this](Error const& error) {
-      if (auto failed = discovered_failure(config_, error)) {
-        return fail_with(*std::move(failed));
-      }
-      log(Level::warn, config_.topology.discovered->path + " is ignored: " + error.message());
-      asio::post(io_, [this] { meet(); });  // not from within the link that is to go
-    });
-  }
-
-  /// As somebody new: the coordinator has no place any more for who we were.
-  void perform(agent::Rejoin const& action) {
-    config_.nonce = random_hex(16);
-    hosting_.rename();
-    auto const failed = [this, link = action.link](Error const& error) {
-      feed(agent::LinkFailed{link, error.message(), false});
-    };
-    if (is_added() && action.to.address.empty() && !action.once) {
-      look_again(action, failed);
-    } else {
-      links_.join(action.link, rejoin_plan(config_, action), failed);
-    }
-  }
-
-  /// In the time that is left for it, or anew when it has been a member.
-  void look_again(agent::Rejoin const& action, AgentLinks::Failed failed) {
-    if (machine_.state.follower.decided.decree.number > 0) {
-      config_.join_until = Clock::now() + config_.options.terms.join_timeout;
-      joining_.again(
-          action.link, [this, action] { return rejoin_plan(config_, action); }, action.why, std::move(failed));
-    } else {
-      hosting_.abandon();  // it may come to be in another run
-      joining_.again(
-          action.link, [this] { return discovered_plan(config_); }, action.why, std::move(failed));
-    }
-  }
-
-  /// The others of the step are told, and this agent leaves when the coordinator has heard it. One that is known by the
-  /// step alone may have refused itself: it says so before that.
-  void take_no_part(std::string const& theirs) {
-    bool const by_step = theirs == config_.topology.step;
-    std::string const why = "--rdzv-id is " + config_.topology.run_id + " here, and " +
-                            (by_step ? "not given" : theirs) +
-                            " where the nodes of this step meet; give the same to all of them, not $RANDOM, or none";
-    links_.tell(agent::kFirstLink, rendezvous::Unfit{0, why});
-    if (!by_step) {
-      failed_ = fail(Errc::usage, why);
-    }
-    ask_timer_.after(kFarewell, [this, why] { exit_ ? io_.stop() : fail_with(fail(Errc::usage, why)); });
-  }
-
-  /// A job of one node needs no meeting: it runs whoever has the port that it was given.
-  void meet_alone(Error const& error) {
-    auto& ports = config_.topology.meeting.ports;
-    auto const here = os::is_local_address(config_.topology.meeting.address);
-    if (config_.topology.max_nodes > 1 || ports == std::vector<std::uint16_t>{0} || !here || !*here) {
-      return fail_with(error);
-    }
-    log(Level::info, error.message() + ": this job of one node needs no meeting, and takes another port");
-    ports = {0};
-    asio::post(io_, [this] { meet(); });  // not from within the link that is to go
-  }
-
-  /// Who answered at the endpoint may be another: the bind test lies behind address translation.
-  void joined(rendezvous::HelloReply const& reply) {
-    joining_.stop();
-    port_watch_.stop();
-    if (!config_.topology.step.empty() && reply.run_id != config_.facts.run_id) {
-      return take_no_part(reply.run_id);
-    }
-    if (is_added() && !reply.terms) {
-      return;  // nothing runs there that it could be in: it is about to be told so
-    }
-    auto const& terms = is_added() ? *reply.terms : config_.options.terms;
-    adopt_heartbeats(policy_, config_.topology, terms.heartbeat_timeout);
-    page_.set_terms({policy_.lease.lease, policy_.lease.timeout});
-    config_.facts.run_id = reply.run_id;  // who joins a job by its number learns it here
-    if (is_added()) {
-      log(Level::info, "joined " + reply.run_id + " on " + config_.topology.discovered->host);
-    }
-    if (config_.options.requeue && config_.topology.discovered && !hosting_.active()) {
-      log(Level::warn,
-          "--requeue has no effect here: cxxrun-rendezvous coordinates, and no agent knows how the job ends");
-    }
-    if (hosting_.active() && reply.coordinator != config_.nonce) {
-      log(Level::warn, "the endpoint leads to another agent: it coordinates");
-      hosting_.abandon();
-    }
-    hosting_.stand_by(is_added() ? terms : terms_of(config_));
-    live_node_.begin(std::hash<std::string>()(config_.nonce));
-  }
-
-  // ---- the end -----------------------------------------------------------------------------------------------
 
   int conclude() {
     if (!hosting_.tell_verdict(pump_) && exit_ && !exit_->line.empty()) {
@@ -404,51 +381,56 @@ class Agent {
     }
     auto const instead = hosting_.requeue(end_watch_.checkpoint_passed(), end_watch_.limit_reached());
     if (exit_) {
-      keeper_.release();  // a coordinator has seen everybody off, and another one's workers do not know our port
+      keeper_.release();  // no other node needs the port: every agent has left, or another node coordinates
     }
     log_through({});
     pump_.finish(kFlushDeadlineMs);
     return exit_code(failed_, exit_, instead);
   }
 
-  AgentConfig config_;
-  agent::Policy policy_;
-  std::function<CpuPlan()> find_cpus_;
-  os::Machine<agent::State, agent::Event> machine_;
-  asio::io_context io_{1};
-  asio::posix::stream_descriptor parent_watch_;
-  AgentSignals signals_;
-  os::Timer timer_{io_};
-  os::Timer ask_timer_{io_};
-  std::optional<TimePoint> ask_until_;  ///< while no name server answers
-  LogPump pump_;
-  os::SharedPage& page_;
-  os::PortKeeper& keeper_;
-  std::shared_ptr<rendezvous::KeyRing> keys_ = make_keys(io_, config_);  // none: --auth none
-  Hosting hosting_;
-  AgentLinks links_{io_, keys_, [this](agent::Event event) { feed(std::move(event)); },
-                    [this](rendezvous::HelloReply const& reply) { joined(reply); },
-                    [this](agent::LinkId link, rendezvous::LiveDown message) {
-                      if (link == machine_.state.follower.main) {
-                        live_node_.told(std::move(message));
-                      }
-                    }};
-  Joining joining_{io_, config_, links_, keys_};
-  PortWatch port_watch_{io_, [this](std::uint16_t port) { try_also(port); }};
-  std::shared_ptr<Supervisor> supervisor_ = std::make_shared<Supervisor>(io_, pump_, handlers(), config_.sockets);
-  WorkerMemory memory_{io_, config_.sockets};
-  LiveNode live_node_{io_, config_, machine_.state, *supervisor_,
-                      [this](auto const& message) { return links_.tell(machine_.state.follower.main, message); }};
-  std::shared_ptr<HangGuard> hangs_ =
-      std::make_shared<HangGuard>(io_, *supervisor_, config_.options, config_.facts, config_.environment,
-                                  [this](agent::Event event) { feed(std::move(event)); });
-  EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
-  std::optional<agent::Exit> exit_;
-  std::optional<Error> failed_;
-  bool said_no_shrink_ = false;
-  bool tells_others_ = false;  ///< they wait where nobody is going to come
+  // ---- handlers: which call becomes which event ----
 
-  /// While the store's thread is asked for a port, this one waits.
+  SupervisorHandlers supervisor_handlers() {
+    SupervisorHandlers on;
+    on.exited = [this](std::uint64_t generation, rendezvous::WorkerExit exit) {
+      on_worker_exit(generation, std::move(exit));
+    };
+    on.ended = [this](std::uint64_t generation, auto exits, auto unkillable, bool waiting, bool lacks) {
+      on_group_end(generation, std::move(exits), std::move(unkillable), waiting, lacks);
+    };
+    on.filled = [this](std::uint64_t generation, bool whole) { feed(agent::Filled{generation, whole}); };
+    on.shrinks = [this] { on_shrink(); };
+    on.named = [this](std::uint64_t generation, rendezvous::Named const& named) {
+      feed(agent::StoodStill{generation, {}, {named}});
+    };
+    on.prove = make_witness(keys_, config_);
+    on.asked = [this](auto connection, auto const& question) {
+      live_node_.on_question(std::move(connection), question);
+    };
+    on.parent_kills = [this] { return page_.kills(); };
+    return on;
+  }
+
+  Joining::Handlers joining_handlers() {
+    return {[this](agent::LinkFailed event) { feed(std::move(event)); },
+            [this](Error error) { fail_with(std::move(error)); }};
+  }
+
+  rendezvous::CoordinatorHandlers coordinator_handlers() {
+    rendezvous::CoordinatorHandlers on;
+    on.closed = [this] { leave_if_done(); };
+    on.stepped_down = [this](rendezvous::SteppedDown const& action) { on_stepped_down(action); };
+    return on;
+  }
+
+  EndWatch::Handlers end_handlers() {
+    EndWatch::Handlers on;
+    on.pass = [this](int signal, auto& served) { return supervisor_->ask_for_checkpoint(signal, served); };
+    on.end = [this] { feed(agent::EndSignal{SIGTERM, true, false, "at its --time-limit"}); };
+    return on;
+  }
+
+  /// Called on the store's thread. This thread waits for that one, so nothing here changes under the call.
   store::StoreKeep port_keeper() {
     return [this](int listener) {
       auto const hold = hold_of_ports(policy_, config_.topology);
@@ -459,58 +441,39 @@ class Agent {
     };
   }
 
-  rendezvous::CoordinatorHandlers coordinator_handlers() {
-    rendezvous::CoordinatorHandlers on;
-    on.closed = [this] { leave_if_done(); };
-    on.stepped_down = [this](rendezvous::SteppedDown const& action) {
-      feed(agent::SteppedDown{action.why, action.campaign_id});
-      leave_if_done();
-    };
-    return on;
-  }
-
-  AgentSignals::Handlers signal_handlers() {
-    return {[this](agent::Event event) { feed(std::move(event)); },
-            [this](int signal) { supervisor_->forward(signal); }};
-  }
-
-  EndWatch::Handlers end_handlers() {
-    EndWatch::Handlers on;
-    on.pass = [this](int signal, auto& served) { return supervisor_->ask_for_checkpoint(signal, served); };
-    on.end = [this] { feed(agent::EndSignal{SIGTERM, true, false, "at its --time-limit"}); };
-    return on;
-  }
-
-  SupervisorHandlers handlers() {
-    SupervisorHandlers on;
-    on.exited = [this](std::uint64_t number, rendezvous::WorkerExit exit) {
-      feed(agent::WorkerEnded{number, std::move(exit)});
-    };
-    on.ended = [this](std::uint64_t number, auto exits, auto unkillable, bool waiting, bool lacks) {
-      for (auto const& line : unkillable) {
-        log(Level::error, "survived SIGKILL: " + line);
-      }
-      end_watch_.workers_end();
-      hangs_->end();
-      memory_.end();
-      feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting, hangs_->steps(number), lacks});
-    };
-    on.shrinks = [this] {
-      auto const line = why_no_shrink(config_.options, config_.topology);
-      if (!line.empty() && machine_.state.generation && machine_.state.generation->rank_base == 0 &&
-          !std::exchange(said_no_shrink_, true)) {
-        log(Level::warn, line);  // once for the job
-      }
-    };
-    on.filled = [this](std::uint64_t number, bool whole) { feed(agent::Filled{number, whole}); };
-    on.named = [this](std::uint64_t number, rendezvous::Named const& named) {
-      feed(agent::StoodStill{number, {}, {named}});
-    };
-    on.prove = make_witness(keys_, config_);
-    on.asked = [this](auto connection, auto const& question) { live_node_.asked(std::move(connection), question); };
-    on.parent_kills = [this] { return page_.kills(); };
-    return on;
-  }
+  AgentConfig config_;
+  agent::Policy policy_;
+  std::function<CpuPlan()> find_cpus_;
+  os::Machine<agent::State, agent::Event> machine_;
+  asio::io_context io_{1};
+  asio::posix::stream_descriptor parent_watch_;
+  SignalContext signal_context_;
+  SignalState signal_state_;
+  os::SignalWatch signals_{io_, [this](SignalInfo const& info) { on_signal(info); }};
+  os::Timer timer_{io_};
+  os::Timer farewell_timer_{io_};
+  LogPump pump_;
+  os::SharedPage& page_;
+  os::PortKeeper& keeper_;
+  std::shared_ptr<rendezvous::KeyRing> keys_ = make_keys(io_, config_);  // null with --auth none
+  Hosting hosting_;
+  AgentLinks links_{
+      io_, keys_, [this](agent::Event event) { feed(std::move(event)); },
+      [this](rendezvous::HelloReply const& reply) { on_joined(reply); },
+      [this](agent::LinkId link, rendezvous::LiveDown const& message) { on_live_message(link, message); }};
+  Joining joining_{io_, config_, hosting_, links_, keys_, joining_handlers()};
+  std::shared_ptr<Supervisor> supervisor_ =
+      std::make_shared<Supervisor>(io_, pump_, supervisor_handlers(), config_.sockets);
+  WorkerMemory memory_{io_, config_.sockets};
+  LiveNode live_node_{io_, config_, machine_.state, *supervisor_,
+                      [this](auto const& message) { return links_.tell(machine_.state.follower.main, message); }};
+  std::shared_ptr<HangGuard> hangs_ =
+      std::make_shared<HangGuard>(io_, *supervisor_, config_.options, config_.facts, config_.environment,
+                                  [this](agent::Event event) { feed(std::move(event)); });
+  EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
+  std::optional<agent::Exit> exit_;
+  std::optional<Error> failed_;
+  bool said_no_shrink_ = false;
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
-// Agent: the shell that runs one node's part of the job, and the coordinator when this node hosts it.
+// Agent: runs one node's part of the job, and the coordinator if this node hosts it. Shell.
 //
-// Owns the io_context and everything on it. Must run on the process's main thread, under the monitor
-// (src/base/os/monitor.hpp). Decisions are agent_fsm's, membership's and signal_policy's.
+// Owns the io_context and everything on it. Must run on the main thread of the process, under the monitor
+// (src/base/os/monitor.hpp). The decisions are made by agent::step() (launcher/life), by membership and by classify()
+// (signal_policy.hpp).
 #pragma once
 
 #include "launcher/agent/agent_config.hpp"
@@ -12,7 +13,7 @@ struct AgentSide;
 
 namespace cxxrun::launcher {
 
-/// Runs the agent to its end and returns the exit code of cxxrun.
+/// Runs the agent to its end, and returns the exit code of cxxrun.
 [[nodiscard]] int run_agent(AgentConfig config, os::AgentSide const& side);
 
 }  // namespace cxxrun::launcher

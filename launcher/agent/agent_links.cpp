@@ -6,15 +6,15 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
-#include "launcher/place/run_names.hpp"
+#include "launcher/place/topology.hpp"
 #include "rendezvous/net/key_ring.hpp"
-#include "rendezvous/trust/rail_witness.hpp"
+#include "rendezvous/trust/rail_check.hpp"
 #include "src/base/os/shared_page.hpp"
 #include "src/base/wire/frame.hpp"
 
 namespace cxxrun::launcher {
 
-// Without heartbeats: how long a successor that does not answer is waited for.
+// How long a call to a successor waits for an answer in a run without heartbeats.
 constexpr Millis kSuccessorPatience{5000};
 
 std::shared_ptr<rendezvous::KeyRing> make_keys(boost::asio::io_context& io, AgentConfig const& config) {
@@ -38,7 +38,7 @@ SupervisorHandlers::Prove make_witness(std::shared_ptr<rendezvous::KeyRing> keys
     return {};
   }
   return [keys = std::move(keys), &config](std::uint64_t generation, std::uint32_t rank, wire::RailClaim const& claim) {
-    return bear_witness(*keys->own(), {rank, generation, config.facts.run_id, config.options.local_addr}, claim);
+    return check_rail_claim(*keys->own(), {rank, generation, config.facts.run_id, config.options.local_addr}, claim);
   };
 }
 
@@ -67,9 +67,8 @@ rendezvous::LinkHandlers AgentLinks::handlers(agent::LinkId link) {
 
 void AgentLinks::call(agent::LinkId link, rendezvous::CallPlan plan, rendezvous::LinkHandlers on) {
   hang_up(link);
-  auto made = std::make_unique<rendezvous::CoordinatorLink>(io_, std::move(on));
-  auto& placed = *links_.emplace(link, std::move(made)).first->second;
-  placed.call(std::move(plan));
+  auto& made = links_[link] = std::make_unique<rendezvous::CoordinatorLink>(io_, std::move(on));
+  made->call(std::move(plan));
 }
 
 void AgentLinks::join(agent::LinkId link, rendezvous::CallPlan plan, Failed failed) {
@@ -108,12 +107,13 @@ void AgentLinks::dial(agent::Dial const& action) {
   plan.asks = rendezvous::Hello::Asks::follow;
   plan.once = true;
   Millis const timeout = plan.terms ? plan.terms->heartbeat_timeout : Millis{0};
-  // A call that meets silence is repeated: it hears of the end of a cut sooner than one whose packets are sent again.
+  // After a short silence the call fails, and is repeated. When a network cut ends, a fresh call gets through sooner
+  // than an old one, whose packets TCP sends again at ever longer intervals.
   plan.patience = timeout > Millis{0} ? timeout / 2 : kSuccessorPatience;
   call(action.link, std::move(plan), handlers(action.link));
 }
 
-/// Its own handler may have brought us here: it goes when that has returned.
+/// May be called from within a handler of the same link: the link is destroyed after that has returned.
 void AgentLinks::hang_up(agent::LinkId link) {
   if (auto const it = links_.find(link); it != links_.end()) {
     it->second->close();
@@ -158,7 +158,7 @@ void AgentLinks::write_death_notice(os::SharedPage& page, agent::WriteDeathNotic
                                 rendezvous::Hello::Purpose::death_notice, rendezvous::Hello::Asks::follow};
   std::vector<std::string> const words = {encode(hello), encode(rendezvous::ToCoordinator(action.gone))};
   bool const guarded = keys_ && keys_->own();
-  page.write_death_notice(recipients, guarded ? wire::frame(write_note(*keys_->own(), words))
+  page.write_death_notice(recipients, guarded ? wire::frame(sign_death_notice(*keys_->own(), words))
                                               : wire::frame(words[0]) + wire::frame(words[1]));
 }
 

@@ -5,24 +5,23 @@
 #include <tuple>
 #include <utility>
 
-#include "launcher/agent/chronicle.hpp"
+#include "launcher/agent/agent_config.hpp"
+#include "launcher/agent/job_record.hpp"
 #include "launcher/agent/live_job.hpp"
-#include "launcher/agent/policies.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/place/discovery_file.hpp"
-#include "launcher/report/account_text.hpp"
 #include "launcher/report/report.hpp"
 #include "rendezvous/net/host_owners.hpp"
-#include "src/base/os/bounded_thread.hpp"
 #include "src/base/os/folder.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/log.hpp"
+#include "src/base/os/thread.hpp"
 #include "src/base/store/store_server.hpp"
 
 namespace cxxrun::launcher {
 
-constexpr Millis kFileDeadline{2000};  // for a file system that hangs
+constexpr Millis kFileDeadline{2000};  // with a file system that hangs
 
 Result<bool> is_meeting_place(Meeting const& meeting) {
   return meeting.host == Meeting::Host::find_out ? os::is_local_address(meeting.address)
@@ -36,8 +35,8 @@ Result<std::uint16_t> listen_for(rendezvous::Coordinator& coordinator, Meeting c
   auto hidden = coordinator.listen(meeting.hidden);
   auto open = coordinator.listen(meeting.ports);
   if (hidden && !open) {
-    log(Level::info, "other programs on this host have the " + std::to_string(meeting.ports.size()) +
-                         " ports at which a node without this one's secret looks for it");
+    log(Level::info, "other programs on this host hold the " + std::to_string(meeting.ports.size()) +
+                         " ports that a node without this node's secret calls");
   }
   return hidden ? hidden : open;
 }
@@ -68,11 +67,12 @@ Result<void> Hosting::begin() {
   }
   bool const first_of_flags = config_.options.node_rank == 0U && config_.topology.source == JobTopology::Source::flags;
   if (auto const here = first_of_flags ? os::is_local_address(meeting.address) : Result<bool>(true); here && !*here) {
-    log(Level::warn, "this node hosts the rendezvous (--node-rank 0), and " + meeting.address +
-                         " is no address of its own: the others look for node 0 there; only one node may be node 0");
+    log(Level::warn,
+        "this node hosts the rendezvous (--node-rank 0), but " + meeting.address +
+            " is not one of its addresses: the other nodes call node 0 there; only one node may be node 0");
   }
   make_coordinator(config_.options.fence_dir);
-  stores_->begin();  // a thread that cannot be had is told of now, not when workers are to start
+  stores_->begin();  // without a thread to spare this fails now, not when workers are to start
   auto const port = listen();
   if (port) {
     if (auto made = keys_ ? keys_->make(config_.topology.max_nodes > 1) : Result<void>(); !made) {
@@ -81,7 +81,7 @@ Result<void> Hosting::begin() {
     port_ = *port;
     hosts_ = true;
     listen_for_followers();
-    begin_directories();
+    make_first_directories();
     describe(0, {});
     announce();
     return {};
@@ -89,7 +89,7 @@ Result<void> Hosting::begin() {
   coordinator_.reset();
   stores_.reset();
   if (meeting.host == Meeting::Host::find_out && port.error().code == Errc::in_use) {
-    return {};  // an agent on this machine was first, or a stranger: the handshake will tell
+    return {};  // another agent of this machine was first, or the ports are a stranger's: the handshake will tell
   }
   bool const twice = first_of_flags && port.error().code == Errc::in_use;
   return twice ? fail(Errc::in_use,
@@ -99,7 +99,7 @@ Result<void> Hosting::begin() {
                : port.error();
 }
 
-/// Where others have every port of the job, the kernel has one more, as long as the other nodes can read which.
+/// If other programs hold all ports of the job, takes any free port, provided that the other nodes can read which one.
 Result<std::uint16_t> Hosting::listen() {
   auto const& topology = config_.topology;
   auto port = listen_for(*coordinator_, topology.meeting);
@@ -109,7 +109,7 @@ Result<std::uint16_t> Hosting::listen() {
     return port;
   }
   elsewhere_ = true;
-  log(Level::warn, "other programs on this host have all ports of this job: the other nodes read another one in " +
+  log(Level::warn, "other programs on this host hold all ports of this job: the other nodes find another port in " +
                        discovery_dir(config_.environment) + "/" + topology.meeting_file);
   return coordinator_->listen({0});
 }
@@ -127,10 +127,12 @@ void Hosting::make_coordinator(std::string const& fence_dir) {
   conf.oom_kills_step = value_of(config_.environment, "SLURM_OOM_KILL_STEP") == "1";  // since Slurm 24.11
   rendezvous::CoordinatorHandlers on;
   on.concluded = [this](std::string const& /*run_id*/, rendezvous::Verdict const& verdict) { verdict_ = verdict; };
-  on.happened = [this](std::string const& run_id, rendezvous::story::Event const& event) { happened(run_id, event); };
+  on.happened = [this](std::string const& run_id, rendezvous::story::Event const& event) {
+    on_story_event(run_id, event);
+  };
   on.live = [this](std::string const& /*run_id*/, rendezvous::AgentId agent, std::string const& host, auto message) {
     if (live_) {
-      live_->heard(agent, host, std::move(message));
+      live_->on_message(agent, host, std::move(message));
     }
   };
   on.closed = [this] {
@@ -143,10 +145,10 @@ void Hosting::make_coordinator(std::string const& fence_dir) {
   coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), std::move(on));
 }
 
-void Hosting::happened(std::string const& run_id, rendezvous::story::Event const& event) {
-  if (!chronicle_) {
-    chronicle_ = std::make_unique<Chronicle>(
-        ChroniclePlace{config_.logs.temporary ? "" : config_.logs.path, run_id, config_.facts.host});
+void Hosting::on_story_event(std::string const& run_id, rendezvous::story::Event const& event) {
+  if (!record_) {
+    record_ = std::make_unique<JobRecord>(
+        RecordPlace{config_.logs.temporary ? "" : config_.logs.path, run_id, config_.facts.host});
     live_ = std::make_unique<LiveJob>(io_,
                                       live::Facts{run_id, config_.facts.host, os::name_in(config_.options.program),
                                                   config_.options.terms.max_restarts, config_.nonce},
@@ -156,9 +158,9 @@ void Hosting::happened(std::string const& run_id, rendezvous::story::Event const
                                         }
                                       });
   }
-  live_->happened(event, chronicle_->add(event));
+  live_->on_story_event(event, record_->add(event));
   if (auto const* const took_over = std::get_if<rendezvous::story::TookOver>(&event.what)) {
-    elected(*took_over);
+    on_elected(*took_over);
   }
 }
 
@@ -199,20 +201,20 @@ void Hosting::rename() {
   }
 }
 
-void Hosting::lead() {
+void Hosting::on_workers_start() {
   if (!active()) {
     return;
   }
-  announce();  // again: one that was deposed meanwhile may have written its own late
+  announce();  // again: a coordinator that was deposed may have written its own file late
   if (!std::exchange(led_, true)) {
     requeue_.begin();
   }
 }
 
-/// The coordinator's node is in generation 1. A dozen directories cost a disk more than the whole rendezvous takes:
-/// they are made meanwhile. Whoever starts the workers makes what is missing and says what cannot be made.
-void Hosting::begin_directories() {
-  if (!config_.facts.log_root.empty()) {  // without a thread to spare they are made later
+/// This node is in generation 1. A dozen directories take a disk longer than the whole rendezvous, so they are made
+/// while the nodes meet. StartWorkers makes those that are missing, and reports what cannot be made.
+void Hosting::make_first_directories() {
+  if (!config_.facts.log_root.empty()) {
     directories_ =
         os::BoundedThread::start("cxxrun-dirs", [root = config_.facts.log_root, count = config_.facts.workers] {
           (void)make_worker_dirs(root, rendezvous::kFirstGeneration, count).has_value();
@@ -220,8 +222,9 @@ void Hosting::begin_directories() {
   }
 }
 
-/// Now, and not when workers start, up to a heartbeat timeout later: agents that are added meanwhile look for it.
-void Hosting::elected(rendezvous::story::TookOver const& how) {
+/// Writes the discovery file at once: workers start up to a heartbeat timeout later, and agents that are added before
+/// that look for the coordinator, too.
+void Hosting::on_elected(rendezvous::story::TookOver const& how) {
   if (!hosts_) {
     port_ = os::port_of(standby_);
   }
@@ -236,7 +239,7 @@ void Hosting::describe(std::uint64_t generation, rendezvous::Ballot ballot) {
     return;
   }
   self_ = describe_self(config_.environment, name, config_.facts.host, port_, config_.nonce);
-  if (topology.source == JobTopology::Source::join) {  // of the job that it was added to, not of its own
+  if (topology.source == JobTopology::Source::join) {  // the file of the job that this agent was added to
     auto const& found = *topology.discovered;
     std::tie(self_.job, self_.restarts, self_.path) = std::tie(found.job, found.restarts, found.path);
   }
@@ -245,15 +248,15 @@ void Hosting::describe(std::uint64_t generation, rendezvous::Ballot ballot) {
   self_.elected = {generation, ballot.round, ballot.rank};
 }
 
-/// Written beside everything else: a home directory may be slow, and nobody who starts with us needs it.
+/// Writes the discovery file on a thread: a home directory may be slow, and no node that starts with this one needs it.
 void Hosting::announce() {
-  bool const busy = announcing_ && !announcing_->join_until(Clock::now());  // a directory that hangs: what is being
-                                                                            // written is of this agent, too
+  // A thread that still hangs is writing an earlier file of this agent, which leads here, too.
+  bool const busy = announcing_ && !announcing_->join_until(Clock::now());
   if (self_.path.empty() || busy) {
     return;
   }
-  auto const cannot = [told = untold_, elsewhere = elsewhere_](std::string const& why) {
-    if (!told->exchange(true)) {
+  auto const cannot = [said = said_unwritten_, elsewhere = elsewhere_](std::string const& why) {
+    if (!said->exchange(true)) {
       log(Level::warn, (elsewhere ? "no other node can find this one: " : "no node can be added with --join: ") + why);
     }
   };
@@ -284,8 +287,8 @@ bool Hosting::tell_verdict(LogPump& pump) {
     report.pop_back();  // say() adds the newline
     pump.say(std::move(report));
   }
-  if (chronicle_) {
-    chronicle_->conclude(*verdict_);
+  if (record_) {
+    record_->conclude(*verdict_);
   }
   if (verdict_->end == rendezvous::End::success && worth_telling(verdict_->history)) {
     std::istringstream lines(account_lines(verdict_->history));

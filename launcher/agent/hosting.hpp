@@ -1,9 +1,9 @@
-// Hosting: what an agent does besides its own part: the coordinator, the stores, the log directories of the first
-// generation, the discovery file of a run that nodes may be added to, and at the end the verdict and the requeue.
+// Hosting: what an agent does for the whole job, besides its own part: it runs the coordinator and the stores, makes
+// the log directories of the first generation, writes the discovery file of a run that nodes may be added to, keeps the
+// live view (live_job.hpp), and at the end gives the verdict and asks for a requeue. Shell.
 //
-// The agent of the first node hosts from the beginning. Every other one of a job with several nodes has a coordinator
-// on standby, which does nothing until the agent campaigns (docs/design/election.md). Whoever coordinates keeps the
-// live view of the job (live_job.hpp).
+// The agent of the first node hosts from the beginning. In a job of several nodes every other agent has a coordinator
+// on standby, which does nothing until the agent campaigns (docs/design/election.md).
 //
 // Runs on the thread of the io_context given to it; `begin` may block while a name is resolved.
 #pragma once
@@ -16,7 +16,7 @@
 
 #include "launcher/agent/agent_config.hpp"
 #include "launcher/job_end/requeue_job.hpp"
-#include "rendezvous/net/server.hpp"
+#include "rendezvous/net/coordinator.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -28,90 +28,88 @@ class BoundedThread;
 
 namespace cxxrun::launcher {
 
-class Chronicle;
+class JobRecord;
 class LiveJob;
 class LogPump;
 
-/// Whether the others are to meet at this agent: as it was told, or because the address is one of this host's. May
-/// block as a resolver does; errors are those of os::is_local_address.
+/// Whether the agents are to meet at this one: its options say so, or the address is one of this host's. May block as a
+/// resolver does. Errors: those of os::is_local_address.
 [[nodiscard]] Result<bool> is_meeting_place(Meeting const& meeting);
 
-/// At one of the meeting's hidden ports, and at one of those that every node can compute. Returns the first that it
-/// got. Errors: in_use, it got none.
+/// Listens at one of the meeting's hidden ports, and at one of those that every node can compute. Returns the first of
+/// the two ports. Errors: in_use, none is free.
 [[nodiscard]] Result<std::uint16_t> listen_for(rendezvous::Coordinator& coordinator, Meeting const& meeting);
 
 class Hosting {
  public:
-  /// `config` must outlive this.
-  /// `standby`: listens already; none when nobody can take over from anybody.
-  /// `keep`: see store::StoreServer.
-  /// `keys`: none with --auth none.
+  /// `config` outlives it. `standby`: a listening socket, or -1 where no agent can take over from another. `keep`: see
+  /// store::StoreServer. `keys`: null with --auth none.
   Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby, store::StoreKeep keep,
           std::shared_ptr<rendezvous::KeyRing> keys, rendezvous::CoordinatorHandlers handlers);
   ~Hosting();
   Hosting(Hosting const&) = delete;
   Hosting& operator=(Hosting const&) = delete;
 
-  /// Listens when this agent is the one to host. Errors: not_found (the endpoint's name), in_use (its ports), and no
-  /// way for the job's key to other nodes.
+  /// Listens if this agent is the one to host. Errors: not_found (the endpoint's name), timeout (no name server
+  /// answers), in_use (its ports), and those of KeyRing::make: the job's key cannot get to the other nodes.
   Result<void> begin();
-  /// Starts the clocks of the first generation.
+  /// Opens the run, if this agent hosts it: the clocks of the first generation start.
   void open();
-  /// Another agent coordinates, unless there is a coordinator here: gets ready to take over from it. `terms`: of the
-  /// run, which is `config.facts.run_id`.
+  /// Makes a coordinator on standby, unless this agent has a coordinator already. `terms`: those of the run
+  /// `config.facts.run_id`.
   void stand_by(rendezvous::Terms const& terms);
-  /// Drops a coordinator that nobody has joined.
+  /// Drops the coordinator, which no agent has joined.
   void abandon();
   void start_campaign(rendezvous::Campaign campaign);
-  /// Of this agent.
+  /// Tells the coordinator what its own agent has learned.
   void tell(std::variant<rendezvous::Withdraw, rendezvous::Learned> news);
-  /// This agent has a new incarnation, and so has its coordinator.
+  /// Gives the coordinator the new incarnation of its agent.
   void rename();
-  /// Workers start. When this agent leads the job: sees to it that agents that are added find it, and looks at
-  /// --progress-path the first time.
-  void lead();
-  /// Whether the coordinator of the job is in this agent, and has not yet seen everybody off.
+  /// If this agent coordinates the job: writes the discovery file, and the first time looks at --progress-path.
+  void on_workers_start();
+  /// Whether the job's coordinator is in this agent, and some agents have not left it yet.
   [[nodiscard]] bool active() const { return coordinator_ && !closed_ && coordinator_->leads(); }
-  /// Where the coordinator listens, when this agent hosts.
+  /// Where the coordinator listens, if this agent hosts it from the beginning.
   [[nodiscard]] std::optional<std::uint16_t> port() const {
     return coordinator_ && hosts_ ? std::optional(port_) : std::nullopt;
   }
-  /// The report and the account to the console, and the files of chronicle.hpp. False: no run was concluded here.
+  /// Writes the report and the time account to the console, and ends the job's record. False: no run was concluded
+  /// here.
   bool tell_verdict(LogPump& pump);
-  /// Asks Slurm for a requeue after that, if it is a reason. Returns the exit code that takes the place of the
-  /// verdict's.
+  /// After the verdict: asks Slurm for a requeue if the end of the job is a reason for one. Returns the exit code that
+  /// takes the place of the verdict's, if any.
   [[nodiscard]] std::optional<int> requeue(bool checkpoint_passed, bool limit_reached);
 
  private:
   void make_coordinator(std::string const& fence_dir);
-  void happened(std::string const& run_id, rendezvous::story::Event const& event);
+  void on_story_event(std::string const& run_id, rendezvous::story::Event const& event);
   Result<std::uint16_t> listen();
   void listen_for_followers();
-  void begin_directories();
-  void elected(rendezvous::story::TookOver const& how);
+  void make_first_directories();
+  void on_elected(rendezvous::story::TookOver const& how);
   void describe(std::uint64_t generation, rendezvous::Ballot ballot);
   void announce();
 
   boost::asio::io_context& io_;
   AgentConfig const& config_;
-  int standby_;  ///< the agent's, which may outlive a coordinator
+  int standby_;  ///< owned by the agent, since it outlives each coordinator
   store::StoreKeep keep_;
   std::shared_ptr<rendezvous::KeyRing> keys_;
-  rendezvous::CoordinatorHandlers handlers_;  ///< but for `concluded`
+  rendezvous::CoordinatorHandlers handlers_;  ///< `closed` and `stepped_down` alone
   std::unique_ptr<os::BoundedThread> directories_;
   std::unique_ptr<os::BoundedThread> announcing_;
-  Discovery self_;  ///< what agents that are added are told once this one leads; path "": nothing
-  std::shared_ptr<std::atomic<bool>> untold_ = std::make_shared<std::atomic<bool>>();  ///< and that this failed
+  Discovery self_;  ///< content of the discovery file; path "": none is written
+  std::shared_ptr<std::atomic<bool>> said_unwritten_ = std::make_shared<std::atomic<bool>>();
   std::unique_ptr<store::StoreServer> stores_;
   std::unique_ptr<rendezvous::Coordinator> coordinator_;
   std::uint16_t port_ = 0;
   bool hosts_ = false;
-  bool elsewhere_ = false;  ///< at a port that only the discovery file tells
-  bool closed_ = false;
-  bool led_ = false;
+  bool elsewhere_ = false;  ///< listens at a port that only the discovery file tells
+  bool closed_ = false;     ///< every agent has left the coordinator
+  bool led_ = false;        ///< workers have started while this agent led
   RequeueJob requeue_{config_.options, config_.environment};
-  std::unique_ptr<Chronicle> chronicle_;  ///< from the first event on
-  std::unique_ptr<LiveJob> live_;         ///< the same
+  std::unique_ptr<JobRecord> record_;  ///< from the first event on
+  std::unique_ptr<LiveJob> live_;      ///< from the first event on
   std::optional<rendezvous::Verdict> verdict_;
 };
 

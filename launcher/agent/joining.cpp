@@ -3,61 +3,114 @@
 #include <algorithm>
 #include <utility>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+
+#include "launcher/agent/agent_config.hpp"
+#include "launcher/agent/hosting.hpp"
+#include "launcher/agent/refusing.hpp"
 #include "launcher/place/discovery_file.hpp"
 #include "rendezvous/net/key_ring.hpp"
 #include "src/base/core/endpoint.hpp"
 #include "src/base/core/text.hpp"
+#include "src/base/os/local_address.hpp"
 #include "src/base/os/log.hpp"
+#include "src/base/os/random.hpp"
+#include "src/base/os/run_blocking.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
-/// After this time whoever waits is told.
-constexpr Millis kToldAfter{3000};
+constexpr Millis kResolverPause{500};
+/// After this time the user is told what the agent waits for.
+constexpr Millis kSayAfter{3000};
+/// A thousand nodes may wait for a late one, and must not ask their file system a thousand times a second.
+constexpr Millis kLongestPortPause{8000};
+
+bool is_added(AgentConfig const& config) {
+  return config.topology.source == JobTopology::Source::join;
+}
 
 }  // namespace
 
-Joining::Joining(boost::asio::io_context& io, AgentConfig& config, AgentLinks& links,
-                 std::shared_ptr<rendezvous::KeyRing> keys)
-    : config_(config), links_(links), keys_(std::move(keys)), timer_(io) {}
+Joining::Joining(boost::asio::io_context& io, AgentConfig& config, Hosting& hosting, AgentLinks& links,
+                 std::shared_ptr<rendezvous::KeyRing> keys, Handlers handlers)
+    : io_(io),
+      config_(config),
+      hosting_(hosting),
+      links_(links),
+      keys_(std::move(keys)),
+      handlers_(std::move(handlers)),
+      resolver_timer_(io),
+      search_timer_(io),
+      port_timer_(io) {}
 
-void Joining::begin(agent::LinkId link, Plan plan, AgentLinks::Failed failed) {
-  again(link, std::move(plan), "", std::move(failed));
-  call();
+void Joining::begin() {
+  if (config_.topology.discovered) {
+    call_discovered();
+  } else {
+    meet();
+  }
 }
 
-void Joining::again(agent::LinkId link, Plan plan, std::string why, AgentLinks::Failed failed) {
+void Joining::stop() {
+  search_timer_.cancel();
+  port_file_.clear();
+  port_timer_.cancel();
+}
+
+// ---- the coordinator in a discovery file ------------------------------------------------------------------------
+
+void Joining::call_discovered() {
+  auto const plan = [this] { return discovered_plan(config_); };
+  if (is_added(config_)) {
+    search(agent::kFirstLink, plan, "",
+           [this](Error const& error) { handlers_.failed(*discovered_failure(config_, error)); });
+    call_found();
+    return;
+  }
+  links_.join(agent::kFirstLink, plan(), [this](Error const& error) {
+    if (auto failed = discovered_failure(config_, error)) {
+      return handlers_.failed(*std::move(failed));
+    }
+    log(Level::warn, config_.topology.discovered->path + " is ignored: " + error.message());
+    boost::asio::post(io_, [this] { meet(); });  // not from within the link, which meet() destroys
+  });
+}
+
+/// Reads the file from the next second on. `why`: what came of the last call. `failed` is called once.
+void Joining::search(agent::LinkId link, Plan plan, std::string why, AgentLinks::Failed failed) {
   link_ = link;
   plan_ = std::move(plan);
-  failed_ = std::move(failed);
-  trouble_ = fail(Errc::closed, std::move(why));
-  calls_ = false;
-  timer_.after(kBetweenLooks, [this] { look(); });
+  search_failed_ = std::move(failed);
+  last_error_ = fail(Errc::closed, std::move(why));
+  is_calling_ = false;
+  search_timer_.after(kBetweenLooks, [this] { look_for_coordinator(); });
 }
 
-void Joining::look() {
+void Joining::look_for_coordinator() {
   if (Clock::now() >= config_.join_until) {
-    if (!calls_) {
-      end();
+    if (!is_calling_) {
+      end_search();
     }
     return;  // else the call ends by itself
   }
-  timer_.after(kBetweenLooks, [this] { look(); });
+  search_timer_.after(kBetweenLooks, [this] { look_for_coordinator(); });
   auto const before = *config_.topology.discovered;
-  read_again();
+  read_discovery_again();
   auto const& now = *config_.topology.discovered;
-  if (now != before || !calls_) {
-    call();
+  if (now != before || !is_calling_) {
+    call_found();
   }
   auto const patience = config_.options.terms.join_timeout;
-  if (Clock::now() >= config_.join_until - patience + kToldAfter && !std::exchange(told_, true)) {
+  if (Clock::now() >= config_.join_until - patience + kSayAfter && !std::exchange(said_waiting_, true)) {
     log(Level::info, "not in the job yet: calling " + endpoint_text(now.host, now.port) + ", as " + now.path +
                          " says, which is read again each second; for " + seconds_text(patience) + " in all");
   }
 }
 
-/// What cannot be read, or is of no use, changes nothing.
-void Joining::read_again() {
+/// A file that is missing or invalid changes nothing: it may be replaced at this moment.
+void Joining::read_discovery_again() {
   auto const dir = discovery_dir(config_.environment);
   auto found = within_patience(dir, [dir, target = *config_.options.join, environment = config_.environment] {
     return find_job(dir, target, environment);
@@ -71,23 +124,128 @@ void Joining::read_again() {
   config_.topology.discovered = *std::move(found);
 }
 
-void Joining::call() {
-  calls_ = true;
+void Joining::call_found() {
+  is_calling_ = true;
   auto plan = plan_();
   auto const left = std::chrono::ceil<std::chrono::seconds>(config_.join_until - Clock::now());
   plan.patience = std::max(Millis{left}, kBetweenLooks);
   links_.join(link_, std::move(plan), [this](Error const& error) {
-    calls_ = false;
-    trouble_ = error;
+    is_calling_ = false;
+    last_error_ = error;
     if (error.code == Errc::refused || Clock::now() >= config_.join_until) {
-      end();
+      end_search();
     }
   });
 }
 
-void Joining::end() {
-  stop();
-  failed_(*trouble_);
+void Joining::end_search() {
+  search_timer_.cancel();
+  search_failed_(*last_error_);
+}
+
+// ---- the meeting place of the options ---------------------------------------------------------------------------
+
+void Joining::meet() {
+  auto const hosted = hosting_.begin();
+  if (!hosted && hosted.error().code == Errc::timeout && retry_name_server()) {
+    return;
+  }
+  if (!hosted) {
+    Error error = hosted.error();
+    error.code = error.code == Errc::timeout ? Errc::not_found : error.code;
+    return handlers_.failed(std::move(error));
+  }
+  hosting_.open();
+  auto plan = call_plan(config_, hosting_.port());
+  auto const patience = hosting_.port() ? std::nullopt : patience_elsewhere(config_);
+  plan.patience = patience.value_or(plan.patience);
+  links_.join(agent::kFirstLink, std::move(plan), [this, patience](Error const& error) {
+    if (patience && (error.code == Errc::timeout || error.code == Errc::in_use)) {
+      others_wait_ = true;
+      return handlers_.failed(of_no_node(config_));
+    }
+    on_meeting_failed(error);
+  });
+  auto const dir = discovery_dir(config_.environment);
+  auto const& file = config_.topology.meeting_file;
+  if (!hosting_.port() && !file.empty() && !dir.empty()) {
+    port_file_ = dir + "/" + file;
+    port_pause_ = kBetweenLooks;
+    port_timer_.after(port_pause_, [this] { look_for_port(); });
+  }
+}
+
+/// Whether this agent hosts depends on what an address resolves to. A name server that is busy is given some time.
+bool Joining::retry_name_server() {
+  auto const now = Clock::now();
+  if (!retry_until_) {
+    auto const patience = std::min(config_.options.terms.join_timeout, os::kForNameServer);
+    retry_until_ = now + patience;
+    log(Level::warn, os::unknown_yet(config_.topology.meeting.address, patience));
+  }
+  bool const again = now < *retry_until_;
+  if (again) {
+    resolver_timer_.after(kResolverPause, [this] { meet(); });
+  }
+  return again;
+}
+
+/// A job of one node needs no rendezvous: if its port belongs to another program, it takes any other.
+void Joining::on_meeting_failed(Error const& error) {
+  auto& ports = config_.topology.meeting.ports;
+  auto const here = os::is_local_address(config_.topology.meeting.address);
+  if (config_.topology.max_nodes > 1 || ports == std::vector<std::uint16_t>{0} || !here || !*here) {
+    return handlers_.failed(error);
+  }
+  log(Level::info, error.message() + ": this job of one node needs no meeting, and takes another port");
+  ports = {0};
+  boost::asio::post(io_, [this] { meet(); });  // not from within the link, which meet() destroys
+}
+
+/// A file that cannot be read changes nothing: most coordinators listen at one of the ports that are called anyway.
+void Joining::look_for_port() {
+  using Read = Result<std::optional<Discovery>>;
+  os::run_blocking<Read>(
+      io_, "cxxrun-find", kDirectoryPatience, [path = port_file_] { return read_discovery(path); },
+      fail(Errc::timeout, port_file_),
+      [this](Read const& read) {
+        if (port_file_.empty()) {
+          return;
+        }
+        port_pause_ = std::min(port_pause_ * 2, kLongestPortPause);
+        port_timer_.after(port_pause_, [this] { look_for_port(); });
+        if (!read || !read->has_value()) {
+          return;
+        }
+        auto const port = (*read)->port;
+        auto& known = config_.topology.meeting.hidden;  // called again if the coordinator drops this agent
+        if (std::find(known.begin(), known.end(), port) == known.end()) {
+          known.push_back(port);
+        }
+        links_.try_also(agent::kFirstLink, port);
+      });
+}
+
+// ---- after a drop -----------------------------------------------------------------------------------------------
+
+void Joining::rejoin(agent::Rejoin const& action, bool was_member) {
+  config_.nonce = random_hex(16);  // the coordinator no longer accepts the old incarnation
+  hosting_.rename();
+  auto failed = [this, link = action.link](Error const& error) {
+    handlers_.rejoin_failed(agent::LinkFailed{link, error.message(), false});
+  };
+  bool const by_file = is_added(config_) && action.to.address.empty() && !action.once;
+  if (!by_file) {
+    links_.join(action.link, rejoin_plan(config_, action), std::move(failed));
+  } else if (was_member) {
+    config_.join_until = Clock::now() + config_.options.terms.join_timeout;
+    search(
+        action.link, [this, action] { return rejoin_plan(config_, action); }, action.why, std::move(failed));
+  } else {  // within the time that is left, and possibly into another run
+    hosting_.abandon();
+    search(
+        action.link, [this] { return discovered_plan(config_); }, action.why, std::move(failed));
+  }
 }
 
 }  // namespace cxxrun::launcher

@@ -12,26 +12,34 @@ namespace cxxrun::launcher {
 
 using rendezvous::AgentId;
 
-constexpr Millis kWatchedFor{10'000};   // since the last look
-constexpr Millis kAgentPatience{8000};  // with agents that are asked
-constexpr std::size_t kMostInquiries = 16;
+constexpr Millis kWatchedFor{10'000};   // after the last question for the status
+constexpr Millis kAgentPatience{8000};  // with agents that a question was passed on to
+constexpr std::size_t kMaxInquiries = 16;
 constexpr Millis kPaceAgain{10'000};
-constexpr std::size_t kSlack = 64;  // of nodes that come and go
+constexpr std::size_t kSlack = 64;  // paces that are kept for nodes that come and go
 
 LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell)
-    : io_(io), facts_(std::move(facts)), tell_(std::move(tell)), watched_(io), pace_(live::pace_of(live_, false)) {}
+    : io_(io), facts_(std::move(facts)), tell_(std::move(tell)), watch_timer_(io), pace_(live::pace_of(live_, false)) {}
 
 LiveJob::~LiveJob() = default;
 
-void LiveJob::happened(rendezvous::story::Event const& event, std::string line) {
+void LiveJob::on_story_event(rendezvous::story::Event const& event, std::string line) {
   fold(live_, event, std::move(line), Clock::now());
 }
 
-void LiveJob::heard(AgentId agent, std::string const& host, rendezvous::LiveUp message) {
-  std::visit([&](auto& what) { hear(agent, host, std::move(what)); }, message);
+void LiveJob::on_message(AgentId agent, std::string const& host, rendezvous::LiveUp message) {
+  if (auto* const pulse = std::get_if<rendezvous::NodePulse>(&message)) {
+    on_pulse(agent, host, std::move(*pulse));
+  } else if (auto const* const ask = std::get_if<rendezvous::Ask>(&message)) {
+    on_question(agent, *ask);
+  } else {
+    on_answer(agent, std::get<rendezvous::Told>(std::move(message)));
+  }
 }
 
-void LiveJob::hear(AgentId agent, std::string const& host, rendezvous::NodePulse pulse) {
+// ---- pulses, and their pace -------------------------------------------------------------------------------------
+
+void LiveJob::on_pulse(AgentId agent, std::string const& host, rendezvous::NodePulse pulse) {
   auto const now = Clock::now();
   fold(live_, agent, host, std::move(pulse), now);
   if (paces_.size() > live_.members.size() + kSlack) {
@@ -43,10 +51,10 @@ void LiveJob::hear(AgentId agent, std::string const& host, rendezvous::NodePulse
   tell_pace(agent, paces_[agent], now);
 }
 
-/// While somebody looks again and again.
-void LiveJob::watch() {
+/// Pulses come faster while the status is asked for again and again.
+void LiveJob::on_status_asked() {
   is_watched_ = true;
-  watched_.after(kWatchedFor, [this] {
+  watch_timer_.after(kWatchedFor, [this] {
     is_watched_ = false;
     set_pace();
   });
@@ -60,8 +68,8 @@ void LiveJob::set_pace() {
   }
 }
 
-/// Another pace than the usual one is told again and again: agents keep it for a while only, since whoever told them
-/// may be gone.
+/// A pace other than the usual one is told again and again: agents return to the usual one after a while, since the
+/// coordinator that set another may be gone.
 void LiveJob::tell_pace(AgentId agent, TellPace& told, TimePoint now) {
   bool const fades = pace_ != rendezvous::Pace{}.every && now - told.at > kPaceAgain;
   if (told.pace != pace_ || fades) {
@@ -70,7 +78,9 @@ void LiveJob::tell_pace(AgentId agent, TellPace& told, TimePoint now) {
   }
 }
 
-void LiveJob::hear(AgentId agent, std::string const& /*host*/, rendezvous::Ask const& ask) {
+// ---- questions --------------------------------------------------------------------------------------------------
+
+void LiveJob::on_question(AgentId agent, rendezvous::Ask const& ask) {
   auto const question = live::parse_question(ask.text);
   if (!question || question->what == live::Question::What::who) {
     return answer(agent, ask.id,
@@ -78,7 +88,9 @@ void LiveJob::hear(AgentId agent, std::string const& /*host*/, rendezvous::Ask c
                                    printable(ask.text) + "\": another version of cxxrun runs there"));
   }
   switch (question->what) {
-    case live::Question::What::status: watch(); return answer(agent, ask.id, live_json(live_, facts_, Clock::now()));
+    case live::Question::What::status:
+      on_status_asked();
+      return answer(agent, ask.id, live_json(live_, facts_, Clock::now()));
     case live::Question::What::events: return answer(agent, ask.id, lines_json(live_, facts_, question->number));
     default: return inquire(agent, ask, *question);
   }
@@ -91,8 +103,8 @@ void LiveJob::answer(AgentId agent, std::uint64_t id, std::string const& text) {
 }
 
 void LiveJob::inquire(AgentId asker, rendezvous::Ask const& ask, live::Question const& question) {
-  if (inquiries_.size() >= kMostInquiries) {
-    return answer(asker, ask.id, live::error_json("others are asking: once more in some seconds"));
+  if (inquiries_.size() >= kMaxInquiries) {
+    return answer(asker, ask.id, live::error_json(live::kTooManyQuestions));
   }
   auto inquiry = std::make_unique<Inquiry>(io_);
   inquiry->asker = asker;
@@ -103,8 +115,9 @@ void LiveJob::inquire(AgentId asker, rendezvous::Ask const& ask, live::Question 
       auto const name = "rank " + std::to_string(rank);
       return answer(
           asker, ask.id,
-          live::error_json(rank < live_.ranks ? "no node has told of " + name + " yet: once more in some seconds"
-                                              : "there is no " + name + " now, but " + counted(live_.ranks, "rank")));
+          live::error_json(rank < live_.ranks
+                               ? "no node has reported " + name + " yet: try again in a few seconds"
+                               : "there is no " + name + ": the job has " + counted(live_.ranks, "rank") + " now"));
     }
     inquiry->waits_for.insert(*agent);
   }
@@ -124,7 +137,7 @@ void LiveJob::inquire(AgentId asker, rendezvous::Ask const& ask, live::Question 
   inquiries_.emplace(id, std::move(inquiry));
 }
 
-void LiveJob::hear(AgentId agent, std::string const& /*host*/, rendezvous::Told told) {
+void LiveJob::on_answer(AgentId agent, rendezvous::Told told) {
   auto const it = inquiries_.find(told.id);
   if (it == inquiries_.end() || it->second->waits_for.count(agent) == 0) {
     return;  // too late
@@ -145,7 +158,7 @@ void LiveJob::give_up(std::uint64_t id) {
   std::vector<std::string> hosts;
   for (auto const agent : inquiry->waits_for) {
     auto const member = live_.members.find(agent);
-    hosts.push_back(member == live_.members.end() ? "a node that is lost" : member->second.host);
+    hosts.push_back(member == live_.members.end() ? "a lost node" : member->second.host);
   }
   answer(inquiry->asker, inquiry->asked_as,
          live::error_json("no answer within " + seconds_text(kAgentPatience) + " from " +

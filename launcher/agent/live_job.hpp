@@ -1,4 +1,5 @@
-// LiveJob: the live view of a job where it is coordinated: keeps the table, answers questions, sets the pace. Shell.
+// LiveJob: the live view of a job, at its coordinator: keeps the table (live.hpp), answers questions, and sets the pace
+// of the agents' pulses. Shell.
 //
 // Runs on the thread of the io_context given to it, and never blocks. Nothing that it does changes the job.
 #pragma once
@@ -11,8 +12,8 @@
 
 #include "launcher/live/live.hpp"
 #include "launcher/live/question.hpp"
-#include "rendezvous/protocol/live_messages.hpp"
-#include "rendezvous/values/agent_id.hpp"
+#include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/connection.hpp"
 #include "rendezvous/values/story.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/timer.hpp"
@@ -25,7 +26,7 @@ namespace cxxrun::launcher {
 
 class LiveJob {
  public:
-  /// Of Coordinator::tell.
+  /// Coordinator::tell.
   using Tell = std::function<void(rendezvous::AgentId, rendezvous::LiveDown const&)>;
 
   LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell);
@@ -33,28 +34,29 @@ class LiveJob {
   LiveJob(LiveJob const&) = delete;
   LiveJob& operator=(LiveJob const&) = delete;
 
-  /// `line`: the event's, for events.jsonl.
-  void happened(rendezvous::story::Event const& event, std::string line);
-  void heard(rendezvous::AgentId agent, std::string const& host, rendezvous::LiveUp message);
+  /// `line`: the event as a line of events.jsonl.
+  void on_story_event(rendezvous::story::Event const& event, std::string line);
+  void on_message(rendezvous::AgentId agent, std::string const& host, rendezvous::LiveUp message);
 
  private:
-  /// A question that other agents answer.
+  /// A question that was passed on to other agents.
   struct Inquiry {
     explicit Inquiry(boost::asio::io_context& io) : deadline(io) {}
     rendezvous::AgentId asker = 0;
-    std::uint64_t asked_as = 0;
+    std::uint64_t asked_as = 0;  ///< id of the question at the asker
     std::set<rendezvous::AgentId> waits_for;
     os::Timer deadline;
   };
+  /// The pace that an agent was told last, and when.
   struct TellPace {
-    Millis pace = rendezvous::Pace{}.every;  // as it was told last
-    TimePoint at;                            // then
+    Millis pace = rendezvous::Pace{}.every;
+    TimePoint at;
   };
-  void hear(rendezvous::AgentId agent, std::string const& host, rendezvous::NodePulse pulse);
-  void hear(rendezvous::AgentId agent, std::string const& host, rendezvous::Ask const& ask);
-  void hear(rendezvous::AgentId agent, std::string const& host, rendezvous::Told told);
+  void on_pulse(rendezvous::AgentId agent, std::string const& host, rendezvous::NodePulse pulse);
+  void on_question(rendezvous::AgentId agent, rendezvous::Ask const& ask);
+  void on_answer(rendezvous::AgentId agent, rendezvous::Told told);
   void answer(rendezvous::AgentId agent, std::uint64_t id, std::string const& text);
-  void watch();
+  void on_status_asked();
   void set_pace();
   void tell_pace(rendezvous::AgentId agent, TellPace& told, TimePoint now);
   void inquire(rendezvous::AgentId asker, rendezvous::Ask const& ask, live::Question const& question);
@@ -64,8 +66,8 @@ class LiveJob {
   live::Facts facts_;
   Tell tell_;
   live::Live live_;
-  os::Timer watched_;
-  bool is_watched_ = false;
+  os::Timer watch_timer_;
+  bool is_watched_ = false;  ///< the status was asked for within kWatchedFor
   Millis pace_;
   std::map<rendezvous::AgentId, TellPace> paces_;
   std::map<std::uint64_t, std::unique_ptr<Inquiry>> inquiries_;

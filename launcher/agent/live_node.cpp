@@ -3,31 +3,221 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
+#include <limits>
+#include <optional>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <utility>
 #include <variant>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include "launcher/hangs/hang_text.hpp"
+#include "launcher/hangs/python_stack.hpp"
 #include "launcher/live/live.hpp"
+#include "launcher/live/question.hpp"
+#include "launcher/logs/log_names.hpp"
+#include "launcher/workers/supervisor.hpp"
 #include "src/base/core/text.hpp"
-#include "src/base/os/descriptor_packet.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/folder.hpp"
+#include "src/base/os/local_socket.hpp"
+#include "src/base/os/process_info.hpp"
+#include "src/base/os/run_blocking.hpp"
 #include "src/base/worker/agent_packets.hpp"
+#include "src/base/worker/page_view.hpp"
 
 namespace cxxrun::launcher {
+namespace {
 
 using boost::asio::posix::stream_descriptor;
+using live::Figure;
 
-constexpr std::size_t kMostWaiting = 32;
+constexpr std::size_t kMaxWaiting = 32;
+constexpr std::size_t kMaxAskers = 64;
 constexpr Millis kQuickPatience{5000};
-constexpr Millis kLongPatience{15'000};  // where other agents are asked
-constexpr Millis kReadPatience{10'000};  // with whoever has asked
-constexpr Millis kMostPace{60'000};
-constexpr Millis kPaceHolds{30'000};  // whoever has told it may be gone
-constexpr std::size_t kMostAskers = 64;
+constexpr Millis kLongPatience{15'000};  // for questions that the coordinator passes to other agents
+constexpr Millis kReadPatience{10'000};  // with a program that does not read its answer
+constexpr Millis kSlowestPace{60'000};
+constexpr Millis kPaceHolds{30'000};  // then the usual one again: the coordinator that set it may be gone
+constexpr std::size_t kShownFrames = 24;
+constexpr Millis kTailPatience{3000};
+constexpr Millis kLeastSpan{500};  // of processor time, which the kernel counts in hundredths of a second
 
-/// Who has asked, until everything is said: what the kernel does not take at once waits here.
+/// The last `most` bytes of a file, from the beginning of a line on if there is one. Nothing: there is no such file.
+std::optional<std::string> tail_of(std::string const& path, std::uint64_t most) {
+  auto const folder = os::Folder::of_ours(os::parent_of(path));
+  auto const file = folder ? folder.open_file(os::name_in(path)) : os::UniqueFd();
+  struct stat facts {};
+  if (!file || fstat(file.get(), &facts) != 0) {
+    return std::nullopt;
+  }
+  auto const from = std::max<off_t>(0, facts.st_size - static_cast<off_t>(most));
+  std::string text(static_cast<std::size_t>(facts.st_size - from), '\0');
+  auto const got = os::retried([&] { return pread(file.get(), text.data(), text.size(), from); });
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  auto const line = from > 0 ? text.find('\n') : std::string::npos;
+  return line == std::string::npos ? text : text.substr(line + 1);
+}
+
+std::int64_t as_figure(std::uint64_t number) {
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(number, std::numeric_limits<std::int64_t>::max()));
+}
+
+void read_page(worker::ControlPage const& page, live::Row& row, TimePoint now) {
+  auto const figures = worker::read_figures(page);
+  of(row, Figure::step) = as_figure(page.step.load(std::memory_order_relaxed));
+  of(row, Figure::begun) = as_figure(worker::begun_in_all(figures.entered, figures.groups));
+  of(row, Figure::waits) = figures.entered > figures.done || figures.elsewhere ? 1 : 0;
+  auto const first = page.first_step.load(std::memory_order_relaxed);
+  auto const last = page.last_step.load(std::memory_order_relaxed);
+  if (first > 0 && last > 0) {
+    TimePoint const at{std::chrono::duration_cast<Clock::duration>(std::chrono::nanoseconds(last))};
+    of(row, Figure::step_ago) = std::max<std::int64_t>(0, std::chrono::duration_cast<Millis>(now - at).count());
+  }
+}
+
+}  // namespace
+
+/// The workers of this node that run now.
+struct LiveNode::Running {
+  std::uint64_t number = 0;  ///< of their generation; 0: none run
+  std::uint32_t rank_base = 0;
+  std::uint32_t count = 0;
+  std::string host;
+  std::string log_root;  ///< "" = no files
+};
+
+// ---- what is known of this node's workers -----------------------------------------------------------------------
+
+class LiveNode::Workers {
+ public:
+  Workers(boost::asio::io_context& io, Supervisor& supervisor) : io_(io), supervisor_(supervisor) {}
+
+  [[nodiscard]] rendezvous::NodePulse pulse(Running const& running) {
+    rendezvous::NodePulse pulse{running.number, running.rank_base, static_cast<std::uint32_t>(live::kFigures), {}};
+    auto const now = Clock::now();
+    for (std::uint32_t i = 0; running.number != 0 && i < running.count; ++i) {
+      auto const row = row_of(i, now);
+      pulse.figures.insert(pulse.figures.end(), row.begin(), row.end());
+    }
+    return pulse;
+  }
+
+  /// `part` gets lines of JSON at least once, from inside this call or later; `more` is false the last time.
+  using Part = std::function<void(std::string text, bool more)>;
+
+  void answer(Running const& running, live::Question const& question, Part const& part) {
+    std::vector<std::uint32_t> local_ranks;
+    for (std::uint32_t i = 0; running.number != 0 && i < running.count; ++i) {
+      auto const& ranks = question.ranks;
+      if (ranks.empty() || std::find(ranks.begin(), ranks.end(), running.rank_base + i) != ranks.end()) {
+        local_ranks.push_back(i);
+      }
+    }
+    if (local_ranks.empty()) {
+      part(live::error_json("no worker runs on " + running.host + " now"), false);
+    } else if (question.what == live::Question::What::stacks) {
+      take_stacks(running, local_ranks, part);
+    } else {
+      read_tails(running, local_ranks.front(), std::min(question.number, live::kMostTail), part);
+    }
+  }
+
+ private:
+  /// Processor time of a worker's program when it was last read.
+  struct Used {
+    pid_t pid = 0;
+    std::uint64_t ticks = 0;
+    TimePoint at;
+    std::int64_t permille = 0;  ///< in the span before that
+  };
+
+  /// 0: it has ended.
+  [[nodiscard]] pid_t program_of(std::uint32_t local_rank) const {
+    return supervisor_.pid_of(local_rank) > 0 ? supervisor_.program_of(local_rank) : 0;
+  }
+
+  live::Row row_of(std::uint32_t local_rank, TimePoint now) {
+    live::Row row{};
+    of(row, Figure::step_ago) = -1;
+    if (auto const* const page = supervisor_.page(local_rank)) {
+      read_page(*page, row, now);
+    }
+    pid_t const pid = program_of(local_rank);
+    auto const usage = pid > 0 ? os::read_usage(pid) : std::nullopt;
+    if (!usage) {
+      of(row, Figure::state) = 'E';
+      return row;
+    }
+    of(row, Figure::state) = static_cast<unsigned char>(usage->state);
+    of(row, Figure::memory) = as_figure(os::mib_of_pages(usage->pages));
+    auto& used = used_[local_rank];
+    auto const passed = std::chrono::duration_cast<Millis>(now - used.at).count();
+    bool const same = used.pid == pid && usage->ticks >= used.ticks;
+    if (same && passed >= kLeastSpan.count()) {
+      auto const ms = os::ms_of_ticks(usage->ticks - used.ticks);
+      used = {pid, usage->ticks, now, as_figure(ms * 1000 / static_cast<std::uint64_t>(passed))};
+    } else if (!same) {
+      used = {pid, usage->ticks, now, 0};
+    }
+    of(row, Figure::processor) = used.permille;
+    return row;
+  }
+
+  /// A stopped worker is not asked: it would have to run to answer, and its lease may have expired.
+  void take_stacks(Running const& running, std::vector<std::uint32_t> const& local_ranks, Part const& part) {
+    auto const left = std::make_shared<std::size_t>(local_ranks.size());
+    for (auto const local_rank : local_ranks) {
+      auto const say = [left, part, host = running.host, rank = running.rank_base + local_rank](
+                           std::vector<std::string> const& frames, std::string const& place) {
+        part(live::stack_json(rank, host, frames, place), --*left > 0);
+      };
+      pid_t const pid = program_of(local_rank);
+      auto const stat = pid > 0 ? os::read_stat(pid) : std::nullopt;
+      if (!stat) {
+        say({}, "it has ended");
+      } else if (stat->state == 'T') {
+        say({}, os::describe_stuck(pid));
+      } else {
+        ask_python(io_, pid, [say, pid](PythonAnswer const& python) {
+          auto const frames = python_frames(python.written, kShownFrames);
+          say(frames, frames.empty() ? os::describe_stuck(pid) : "");
+        });
+      }
+    }
+  }
+
+  void read_tails(Running const& running, std::uint32_t local_rank, std::uint64_t most, Part const& part) {
+    auto const dir = running.log_root.empty() ? "" : worker_log_dir(running.log_root, running.number, local_rank);
+    auto const rank = running.rank_base + local_rank;
+    os::run_blocking<std::string>(
+        io_, "cxxrun-tail", kTailPatience,
+        [dir, rank, most, host = running.host] {
+          std::string text;
+          for (auto const* const name : {"stdout.log", "stderr.log"}) {
+            auto const file = dir.empty() ? std::nullopt : tail_of(dir + "/" + name, most);
+            text += file ? live::tail_json(rank, host, dir + "/" + name, *file) : "";
+          }
+          return text.empty()
+                     ? live::error_json("rank " + std::to_string(rank) + " on " + host +
+                                        " writes only to the console: --log-dir DIR --tee 3 keeps its output in files")
+                     : text;
+        },
+        live::error_json("the file system of " + dir + " on " + running.host + " does not answer"),
+        [part](std::string const& text) { part(text, false); });
+  }
+
+  boost::asio::io_context& io_;
+  Supervisor& supervisor_;
+  std::map<std::uint32_t, Used> used_;  ///< by local rank
+};
+
+// ---- a program that asks ----------------------------------------------------------------------------------------
+
+/// Its connection. Lives until the whole answer is sent: packets that the kernel does not take at once wait here.
 class LiveNode::Asker : public std::enable_shared_from_this<Asker> {
  public:
   Asker(boost::asio::io_context& io, os::UniqueFd connection, std::shared_ptr<int> one_of)
@@ -51,7 +241,7 @@ class LiveNode::Asker : public std::enable_shared_from_this<Asker> {
         return wait();
       }
       if (sent < 0) {
-        packets_.clear();  // it does not want to know
+        packets_.clear();  // the program has gone
         return;
       }
       packets_.pop_front();
@@ -91,9 +281,16 @@ struct LiveNode::Waiting {
   os::Timer deadline;
 };
 
+// ---- pulses, questions and answers ------------------------------------------------------------------------------
+
 LiveNode::LiveNode(boost::asio::io_context& io, AgentConfig const& config, agent::State const& state,
                    Supervisor& supervisor, Send send)
-    : io_(io), config_(config), state_(state), send_(std::move(send)), workers_(io, supervisor), timer_(io) {}
+    : io_(io),
+      config_(config),
+      state_(state),
+      send_(std::move(send)),
+      workers_(std::make_unique<Workers>(io, supervisor)),
+      timer_(io) {}
 
 LiveNode::~LiveNode() = default;
 
@@ -101,19 +298,19 @@ void LiveNode::begin(std::uint64_t spread) {
   timer_.after(Millis(1 + spread % static_cast<std::uint64_t>(pace_.count())), [this] { beat(); });
 }
 
-LiveWorkers::Of LiveNode::workers_now() const {
-  LiveWorkers::Of of{0, 0, 0, config_.facts.host, config_.facts.log_root};
+LiveNode::Running LiveNode::running_workers() const {
+  Running running{0, 0, 0, config_.facts.host, config_.facts.log_root};
   if (state_.workers && !state_.check && state_.generation) {
-    of.number = state_.generation->number;
-    of.rank_base = state_.generation->rank_base;
-    of.workers = state_.generation->local_size;
+    running.number = state_.generation->number;
+    running.rank_base = state_.generation->rank_base;
+    running.count = state_.generation->local_size;
   }
-  return of;
+  return running;
 }
 
 void LiveNode::send_pulse() {
   if (state_.joined) {
-    (void)send_(workers_.look(workers_now()));
+    (void)send_(workers_->pulse(running_workers()));
   }
 }
 
@@ -125,20 +322,26 @@ void LiveNode::beat() {
   timer_.after(pace_, [this] { beat(); });
 }
 
-void LiveNode::told(rendezvous::LiveDown message) {
-  std::visit([this](auto const& what) { hear(what); }, message);
+void LiveNode::on_message(rendezvous::LiveDown const& message) {
+  if (auto const* const pace = std::get_if<rendezvous::Pace>(&message)) {
+    on_pace(*pace);
+  } else if (auto const* const ask = std::get_if<rendezvous::Ask>(&message)) {
+    on_coordinator_question(*ask);
+  } else {
+    on_coordinator_answer(std::get<rendezvous::Told>(message));
+  }
 }
 
-void LiveNode::hear(rendezvous::Pace const& pace) {
+void LiveNode::on_pace(rendezvous::Pace const& pace) {
   bool const sooner = pace.every < pace_;
-  pace_ = std::clamp(pace.every, Millis{100}, kMostPace);
+  pace_ = std::clamp(pace.every, Millis{100}, kSlowestPace);
   paced_ = Clock::now();
   if (sooner) {
     beat();
   }
 }
 
-void LiveNode::hear(rendezvous::Ask const& ask) {
+void LiveNode::on_coordinator_question(rendezvous::Ask const& ask) {
   auto const reply = [this, id = ask.id](std::string const& text, bool more) {
     live::say_in_parts(text, rendezvous::kMaxTold, more, [&](std::string part, bool another) {
       (void)send_(rendezvous::Told{id, std::move(part), another});
@@ -146,13 +349,13 @@ void LiveNode::hear(rendezvous::Ask const& ask) {
   };
   auto const question = live::parse_question(ask.text);
   if (question) {
-    workers_.answer(workers_now(), *question, reply);
+    workers_->answer(running_workers(), *question, reply);
   } else {
     reply(live::error_json("this agent does not know the question \"" + printable(ask.text) + "\""), false);
   }
 }
 
-void LiveNode::hear(rendezvous::Told const& told) {
+void LiveNode::on_coordinator_answer(rendezvous::Told const& told) {
   auto const it = waiting_.find(told.id);
   if (it == waiting_.end()) {
     return;  // too late
@@ -166,28 +369,29 @@ void LiveNode::hear(rendezvous::Told const& told) {
   asker->say(told.text, told.more);
 }
 
-void LiveNode::asked(os::UniqueFd connection, std::string const& question) {
-  if (static_cast<std::size_t>(askers_.use_count()) > kMostAskers) {
-    return;  // they do not read what they have asked for
+void LiveNode::on_question(os::UniqueFd connection, std::string const& question) {
+  if (static_cast<std::size_t>(askers_.use_count()) > kMaxAskers) {
+    return;  // so many programs do not read their answers
   }
   auto const asker = std::make_shared<Asker>(io_, std::move(connection), askers_);
   auto const parsed = live::parse_question(question);
   if (parsed && parsed->what == live::Question::What::who) {
     asker->say(live::who_json(config_.facts.run_id, config_.topology.step, config_.facts.host), false);
-  } else if (waiting_.size() >= kMostWaiting) {
-    asker->say(live::error_json("others are asking: once more in some seconds"), false);
+  } else if (waiting_.size() >= kMaxWaiting) {
+    asker->say(live::error_json(live::kTooManyQuestions), false);
   } else {
-    ask(asker, question, parsed && !asks_for_ranks(parsed->what));
+    ask_coordinator(asker, question, parsed && !asks_for_ranks(parsed->what));
   }
 }
 
-void LiveNode::ask(std::shared_ptr<Asker> const& asker, std::string const& question, bool quick) {
+void LiveNode::ask_coordinator(std::shared_ptr<Asker> const& asker, std::string const& question, bool quick) {
   auto const id = ++last_id_;
-  send_pulse();  // before it: who asks sees this node as it is now
+  send_pulse();  // before the question: the answer then shows this node as it is now
   if (!state_.joined || !send_(rendezvous::Ask{id, question})) {
-    return asker->say(live::error_json(state_.joined ? "nobody coordinates: electing; once more in some seconds"
-                                                     : "this node is still looking for the others of its job"),
-                      false);
+    return asker->say(
+        live::error_json(state_.joined ? "no coordinator: an election is under way; try again in a few seconds"
+                                       : "this node has not joined its job yet"),
+        false);
   }
   auto waiting = std::make_unique<Waiting>(io_);
   waiting->asker = asker;
@@ -198,8 +402,8 @@ void LiveNode::ask(std::shared_ptr<Asker> const& asker, std::string const& quest
 
 void LiveNode::give_up(std::uint64_t id) {
   auto const waiting = std::move(waiting_.extract(id).mapped());
-  waiting->asker->say(live::error_json("the coordinator does not answer within " + seconds_text(waiting->patience) +
-                                       ": it is busy, or lost; who comes next is about to be elected"),
+  waiting->asker->say(live::error_json("the coordinator has not answered within " + seconds_text(waiting->patience) +
+                                       ": it is busy, or lost and about to be replaced"),
                       false);
 }
 

@@ -1,8 +1,9 @@
-// LiveNode: what an agent does for the live view of its job: it sends pulses to whoever coordinates, and passes on what
-// programs on its node ask (cxxrunctl). Shell.
+// LiveNode: what an agent does for the live view of its job (docs/use/live.md). It sends pulses to the coordinator,
+// passes on what programs on its node (cxxrunctl) ask, and answers for its own workers: their figures, their stacks,
+// the ends of their logs. Shell.
 //
-// Runs on the thread of the io_context given to it, and never blocks. Every question has an answer: whoever does not
-// give one in time is named.
+// Runs on the thread of the io_context given to it, and never blocks: files are read on a thread. Every question gets
+// an answer; if an agent or coordinator does not answer in time, the answer says so.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,8 @@
 #include <string>
 
 #include "launcher/agent/agent_config.hpp"
-#include "launcher/agent/live_workers.hpp"
 #include "launcher/life/agent_state.hpp"
-#include "rendezvous/protocol/live_messages.hpp"
+#include "rendezvous/protocol/messages.hpp"
 #include "src/base/os/fd.hpp"
 #include "src/base/os/timer.hpp"
 
@@ -24,46 +24,51 @@ class io_context;
 
 namespace cxxrun::launcher {
 
+class Supervisor;
+
 class LiveNode {
  public:
-  /// To the coordinator. False: there is none.
+  /// To the coordinator. False: there is no connection to one.
   using Send = std::function<bool(rendezvous::LiveUp const&)>;
-  /// All outlive it.
+  /// All references outlive it.
   LiveNode(boost::asio::io_context& io, AgentConfig const& config, agent::State const& state, Supervisor& supervisor,
            Send send);
   ~LiveNode();
   LiveNode(LiveNode const&) = delete;
   LiveNode& operator=(LiveNode const&) = delete;
 
-  /// Pulses from now on. The first comes within a round, at an instant that `spread` chooses: not all at once.
+  /// Sends pulses from now on. `spread` chooses the instant of the first one within a round, so that the agents of a
+  /// job do not send all at once.
   void begin(std::uint64_t spread);
-  /// A program of this user on this node asks, and hears the answer on this connection (agent_packets.hpp).
-  void asked(os::UniqueFd connection, std::string const& question);
-  /// From whoever coordinates.
-  void told(rendezvous::LiveDown message);
+  /// A program of this user on this node asks. The answer goes to the same connection (agent_packets.hpp).
+  void on_question(os::UniqueFd connection, std::string const& question);
+  void on_message(rendezvous::LiveDown const& message);
 
  private:
   class Asker;
-  [[nodiscard]] LiveWorkers::Of workers_now() const;
+  class Workers;
+  struct Running;
+  struct Waiting;
+
+  [[nodiscard]] Running running_workers() const;
   void send_pulse();
   void beat();
-  void hear(rendezvous::Pace const& pace);
-  void hear(rendezvous::Ask const& ask);
-  void hear(rendezvous::Told const& told);
-  void ask(std::shared_ptr<Asker> const& asker, std::string const& question, bool quick);
+  void on_pace(rendezvous::Pace const& pace);
+  void on_coordinator_question(rendezvous::Ask const& ask);
+  void on_coordinator_answer(rendezvous::Told const& told);
+  void ask_coordinator(std::shared_ptr<Asker> const& asker, std::string const& question, bool quick);
   void give_up(std::uint64_t id);
 
   boost::asio::io_context& io_;
   AgentConfig const& config_;
   agent::State const& state_;
   Send send_;
-  LiveWorkers workers_;
+  std::unique_ptr<Workers> workers_;
   os::Timer timer_;
   Millis pace_ = rendezvous::Pace{}.every;
-  TimePoint paced_;                                        // when that was told
-  std::shared_ptr<int> askers_ = std::make_shared<int>();  // one more owner for each
-  struct Waiting;
-  std::map<std::uint64_t, std::unique_ptr<Waiting>> waiting_;  // for the coordinator, by the question's id
+  TimePoint paced_;                                            ///< when the coordinator set `pace_`
+  std::shared_ptr<int> askers_ = std::make_shared<int>();      ///< its use count is the number of askers, plus one
+  std::map<std::uint64_t, std::unique_ptr<Waiting>> waiting_;  ///< askers that wait for the coordinator, by question id
   std::uint64_t last_id_ = 0;
 };
 

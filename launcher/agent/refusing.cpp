@@ -10,13 +10,13 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "launcher/agent/agent_config.hpp"
 #include "launcher/agent/agent_links.hpp"
 #include "launcher/agent/hosting.hpp"
-#include "launcher/agent/policies.hpp"
 #include "launcher/options/parse_options.hpp"
+#include "rendezvous/net/coordinator.hpp"
 #include "rendezvous/net/coordinator_link.hpp"
-#include "rendezvous/net/server.hpp"
-#include "src/base/core/exit_codes.hpp"
+#include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/local_address.hpp"
@@ -28,12 +28,13 @@
 namespace cxxrun::launcher {
 namespace {
 
-/// The nodes of a step start within this time, as a rule.
+/// The nodes of a step usually start within this time.
 constexpr Millis kMoment{10'000};
 constexpr Millis kPause{20};
-/// Shorter than the others wait where a stranger answers (Doors::kWrongPeerPatience), a proxy for instance.
+/// Shorter than the other agents wait at an address where a stranger answers, such as a proxy
+/// (Doors::kWrongPeerPatience).
 constexpr Millis kElsewhere{8'000};
-/// So long the resolver may take for the names of a step.
+/// Time that the resolver may take for the names of a step.
 constexpr Millis kForNames{3000};
 
 bool is_option_of(std::string const& word, std::initializer_list<char const*> names) {
@@ -41,7 +42,7 @@ bool is_option_of(std::string const& word, std::initializer_list<char const*> na
   return std::any_of(names.begin(), names.end(), [&name](char const* each) { return name == each; });
 }
 
-/// Those that say where to meet, of options of which others are wrong.
+/// The options that say where to meet, taken from a command line whose other options may be invalid.
 Options meeting_options(std::vector<std::string> const& arguments) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -58,7 +59,7 @@ Options meeting_options(std::vector<std::string> const& arguments) {
   return options != nullptr ? std::move(*options) : Options();
 }
 
-/// Whoever calls hears it; false: the port is somebody else's.
+/// Refuses every agent that calls. False: this agent cannot listen at the meeting's ports, or has no key to share.
 bool serve(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> const& keys, AgentConfig const& config,
            std::string const& why) {
   store::StoreServer stores([](auto const&) {});
@@ -79,7 +80,7 @@ bool serve(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> con
     if ((told && all) || Clock::now() >= until) {
       io.stop();
     } else {
-      timer.after(kPause, [&look, all] { look(all); });  // what was said is still being written
+      timer.after(kPause, [&look, all] { look(all); });  // one more round: the last refusal is still being written
     }
   };
   look(false);
@@ -113,8 +114,8 @@ void call(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> cons
   io.run();
 }
 
-/// What is known of an agent whose options or environment are refused: where its step meets, by those of its options
-/// that say so. Nothing where nobody waits for it.
+/// What is known of an agent whose options or environment are refused: where its step meets. Nothing: no other agent
+/// waits for it.
 std::optional<AgentConfig> who_refuses(std::vector<std::string> const& arguments, Environment const& environment,
                                        Whereabouts const& here, GivenSecret const& secret) {
   bool const alone = std::any_of(arguments.begin(), arguments.end(), [](std::string const& word) {
@@ -126,7 +127,7 @@ std::optional<AgentConfig> who_refuses(std::vector<std::string> const& arguments
   AgentConfig config;
   config.options = meeting_options(arguments);
   auto topology = make_topology(config.options, environment, "", {}, here);
-  if (!topology) {  // no other node goes there either
+  if (!topology) {  // the endpoint itself is invalid: no other node calls there either
     config.options.rdzv_endpoint.reset();
     config.options.master_addr.reset();
     topology = make_topology(config.options, environment, "", {}, here);
@@ -188,13 +189,13 @@ void tell_refusal(AgentConfig const& config, std::string const& why) {
   try {
     boost::asio::io_context io{1};
     auto const keys = make_keys(io, config);
-    bool const first = may_be_of_no_node(config.topology) && is_first_of_step(config.topology);  // is called, too
+    bool const first = may_be_of_no_node(config.topology) && is_first_of_step(config.topology);  // called by all
     auto const here = first ? Result<bool>(true) : is_meeting_place(config.topology.meeting);
     if (!here || !*here || !serve(io, keys, config, why)) {
       io.restart();
       call(io, keys, config, why);
     }
-  } catch (std::exception const&) {  // what made it refuse may be a limit: then the others wait
+  } catch (std::exception const&) {  // the system refuses a descriptor or thread: the other agents wait in vain
   }
 }
 

@@ -1,7 +1,8 @@
-// Refusing: an agent of a Slurm step that cannot take part tells the others, so that nobody waits for it. Where it was
-// to coordinate, it serves its refusal for a moment to those that call. Shell.
+// Refusing: an agent of a Slurm step that cannot take part tells the others, so that they do not wait for it. If it was
+// to host the coordinator, it serves its refusal for a moment to the agents that call. Shell.
 //
-// It is let in by the job's key like every agent, and calls for its own job and step alone: it ends no other one.
+// It proves itself by the job's key like every agent, and calls for its own job and step alone: it can end no other
+// job.
 #pragma once
 
 #include <optional>
@@ -15,15 +16,15 @@
 
 namespace cxxrun::launcher {
 
-/// How long the step's first agent waits for an answer at an address that neither it has nor a node whose name leads
-/// there; nothing: for as long as for a node. Blocks while the names are resolved, 3 s at most.
+/// How long the step's first agent waits for an answer at an IP address that, as far as names tell, belongs to no node
+/// of the step. Nothing: as long as for any node. Blocks while names are resolved, 3 s at most.
 [[nodiscard]] std::optional<Millis> patience_elsewhere(AgentConfig const& config);
-/// What it says when there was none.
+/// The error if no answer came there.
 [[nodiscard]] Error of_no_node(AgentConfig const& config);
 
-/// Blocks until all have heard it, at most 10 s. Nothing where `config` is of no step, or of one agent.
+/// Blocks until all agents of the step have heard `why`, at most 10 s. Does nothing outside a Slurm step.
 void tell_refusal(AgentConfig const& config, std::string const& why);
-/// The same of an agent whose options or environment are refused: to where its step meets by what is not wrong in them.
+/// For an agent whose options or environment are refused. Those of its options that are valid say where its step meets.
 void tell_refusal(std::vector<std::string> const& arguments, Environment const& environment, Whereabouts const& here,
                   GivenSecret const& secret, std::string const& why);
 

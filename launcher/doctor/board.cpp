@@ -18,8 +18,8 @@
 #include "launcher/place/secret_file.hpp"
 #include "rendezvous/net/peers.hpp"
 #include "rendezvous/trust/grant.hpp"
-#include "src/base/os/listening.hpp"
 #include "src/base/os/random.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {
@@ -30,61 +30,63 @@ using rendezvous::AgentId;
 using rendezvous::Channel;
 using rendezvous::Peers;
 
-constexpr Millis kKnock{2000};  // munged may take its time; a key that comes late is known at the next knock
+constexpr Millis kProbe{2000};  // munged may be slow; a key that arrives later is used by the next probe
 constexpr Millis kPause{20};
 constexpr Millis kEnd{2000};
 constexpr std::size_t kNameDigits = 32;
 
-/// What is said, by the first byte; names end at the first zero byte.
-constexpr char kThis = 'i', kTell = 't', kWant = 'w', kTold = 'v';
+/// The first byte of a message. The key follows up to the first zero byte, then the text.
+constexpr char kHello = 'i', kPut = 't', kGet = 'w', kValue = 'v';
 
-std::string words(char word, std::string const& key, std::string const& text = "") {
-  return std::string(1, word) + key + '\0' + text;
+std::string message(char kind, std::string const& key, std::string const& text = "") {
+  return std::string(1, kind) + key + '\0' + text;
 }
 
-std::pair<std::string, std::string> read_words(std::string const& payload) {
+/// The key and the text.
+std::pair<std::string, std::string> read_message(std::string const& payload) {
   auto const end = std::min(payload.find('\0'), payload.size());
   return {payload.substr(1, end - 1), payload.substr(std::min(end + 1, payload.size()))};
 }
 
-/// A key of the job itself, or of the doctor of another one, is not taken.
+/// Refuses the key of the job itself, and that of the doctor of another job.
 rendezvous::KeyTransports scoped(rendezvous::KeyTransports transports, std::string const& id) {
   transports.opens = {"doctor " + id};
   transports.looks_for = transports.opens;
   return transports;
 }
 
-/// Where a node of this name may have the board.
-Result<std::vector<tcp::endpoint>> places_of(std::string const& host, std::vector<std::uint16_t> const& ports) {
+/// Where the board may be on the node of this name.
+Result<std::vector<tcp::endpoint>> endpoints_of(std::string const& host, std::vector<std::uint16_t> const& ports) {
   auto const found = os::resolve_within(kNaming, host, 0, SOCK_STREAM);
   if (!found) {
     return found.error();
   }
-  std::vector<tcp::endpoint> places;
+  std::vector<tcp::endpoint> endpoints;
   for (auto const* each = found->get(); each != nullptr; each = each->ai_next) {
     boost::system::error_code error;
     auto const address = asio::ip::make_address(address_text(os::tcp_end_of(each->ai_addr)), error);
     for (auto const port : ports) {
       if (!error) {
-        places.emplace_back(address, port);
+        endpoints.emplace_back(address, port);
       }
     }
   }
-  return places;
+  return endpoints;
 }
 
 }  // namespace
 
-/// All of it but what the mutex guards is of the thread that runs `io`.
+/// Used by the thread that runs `io` alone, except for what the mutex guards.
 struct Board::Shared : std::enable_shared_from_this<Board::Shared> {
-  Shared(Meeting const& meeting, Transports const& transports, bool is_host)
+  Shared(StepMeeting const& meeting, Transports const& transports, bool is_host)
       : id(meeting.id),
         hosts(is_host),
         keys(transports ? std::make_shared<rendezvous::KeyRing>(io, scoped(*transports, meeting.id)) : nullptr),
         peers(std::make_shared<Peers>(
             io, keys,
-            Peers::Handlers{[this](AgentId agent, auto& peer, auto const& payload) { received(agent, peer, payload); },
-                            [this](AgentId agent, auto const&...) { guests.erase(agent); }, [](auto const&...) {}})) {}
+            Peers::Handlers{
+                [this](AgentId agent, auto& peer, auto const& payload) { on_request(agent, peer, payload); },
+                [this](AgentId agent, auto const&...) { clients.erase(agent); }, [](auto const&...) {}})) {}
 
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
@@ -94,23 +96,25 @@ struct Board::Shared : std::enable_shared_from_this<Board::Shared> {
   std::uint16_t port = 0;
   std::shared_ptr<rendezvous::KeyRing> keys;
   std::shared_ptr<Peers> peers;
-  std::map<AgentId, std::set<std::string>> guests;  // and what they wait for
-  std::set<std::string> wanted;                     // of a guest: what it has asked for
-  std::shared_ptr<Channel> first;                   // of a guest: to the first node
-  bool found = false;                               // it has answered
-  std::optional<Error> turned_away;                 // while it is looked for
+  // On the first node:
+  std::map<AgentId, std::set<std::string>> clients;  // with the keys that they wait for
+  // On the others:
+  std::set<std::string> requested;  // keys that were asked for
+  std::shared_ptr<Channel> to_first;
+  bool connected = false;        // the first node has answered
+  std::optional<Error> refusal;  // why the last probe failed
 
-  std::mutex mutex;
-  std::condition_variable news;
-  std::map<std::string, std::string> told;
-  bool over = false;
+  std::mutex mutex;  // guards what follows
+  std::condition_variable changed;
+  std::map<std::string, std::string> values;  // on the others: those that were received
+  bool first_ended = false;
 
   Result<std::uint16_t> listen(std::vector<std::uint16_t> const& ports) {
-    Result<std::uint16_t> listens = fail(Errc::in_use, "no port");
+    Error refused = fail(Errc::in_use, "no port");
     for (auto const each : ports) {
       auto opened = os::listen_at({each, false});
       if (!opened) {
-        listens = opened.error();
+        refused = opened.error();
         continue;
       }
       for (auto& socket : opened->sockets) {
@@ -120,19 +124,19 @@ struct Board::Shared : std::enable_shared_from_this<Board::Shared> {
       }
       return opened->port;
     }
-    return listens;
+    return refused;
   }
 
-  void learn(std::string const& key, std::string const& text) {
+  void keep(std::string const& key, std::string const& text) {
     std::lock_guard const lock(mutex);
-    told[key] = text;
-    news.notify_all();
+    values[key] = text;
+    changed.notify_all();
   }
 
-  // ---- who is called: on every node for its clock, on the first one for the board
+  // ---- serving: every node answers for its clock, the first one for the board
 
-  void received(AgentId agent, rendezvous::Peer& peer, std::string const& payload) {
-    if (peer.at != rendezvous::Peer::At::member) {  // it has proven itself
+  void on_request(AgentId agent, rendezvous::Peer& peer, std::string const& payload) {
+    if (peer.at != rendezvous::Peer::At::member) {  // its first frame: it is authenticated
       peer.hello.nonce = std::to_string(agent);
       (void)peers->admit(agent, 1, "");
     }
@@ -140,103 +144,104 @@ struct Board::Shared : std::enable_shared_from_this<Board::Shared> {
       peers->send(agent, std::to_string(wall_us()));
       return;
     }
-    auto const [key, text] = read_words(payload);
-    bool const is_guest = guests.contains(agent);
-    if (payload.starts_with(kThis) && hosts && key == id) {
-      guests[agent];
-      peers->send(agent, words(kThis, name));
-    } else if (payload.starts_with(kTell) && is_guest) {
+    auto const [key, text] = read_message(payload);
+    bool const is_client = clients.contains(agent);
+    if (payload.starts_with(kHello) && hosts && key == id) {
+      clients[agent];
+      peers->send(agent, message(kHello, name));
+    } else if (payload.starts_with(kPut) && is_client) {
       put(key, text);
-    } else if (payload.starts_with(kWant) && is_guest) {
-      guests[agent].insert(key);
-      tell_those_who_want(key);
+    } else if (payload.starts_with(kGet) && is_client) {
+      clients[agent].insert(key);
+      answer_waiting(key);
     } else {
       peers->forget(agent);
-      guests.erase(agent);
+      clients.erase(agent);
     }
   }
 
   void put(std::string const& key, std::string const& text) {
-    learn(key, text);
-    tell_those_who_want(key);
+    keep(key, text);
+    answer_waiting(key);
   }
 
-  void tell_those_who_want(std::string const& key) {
+  /// Sends the value, if there is one, to the clients that wait for it.
+  void answer_waiting(std::string const& key) {
     std::unique_lock lock(mutex);
-    auto const it = told.find(key);
-    std::string const said = it == told.end() ? "" : words(kTold, key, it->second);
+    auto const it = values.find(key);
+    std::string const answer = it == values.end() ? "" : message(kValue, key, it->second);
     lock.unlock();
-    for (auto& [agent, wants] : guests) {
-      if (!said.empty() && wants.erase(key) > 0) {
-        peers->send(agent, said);
+    for (auto& [agent, waits_for] : clients) {
+      if (!answer.empty() && waits_for.erase(key) > 0) {
+        peers->send(agent, answer);
       }
     }
   }
 
-  // ---- who calls
+  // ---- calling the first node
 
-  /// Whether this board answers there; on the thread that is about to use it.
-  bool knock(tcp::endpoint const& place) {
+  /// Whether the board of this step answers there. Runs `io` on the calling thread: its own thread is not started yet.
+  bool probe(tcp::endpoint const& endpoint) {
     io.restart();
     auto const socket = std::make_shared<tcp::socket>(io);
-    turned_away.reset();
-    socket->async_connect(place, [this, socket](boost::system::error_code const& error) {
+    refusal.reset();
+    socket->async_connect(endpoint, [this, socket](boost::system::error_code const& error) {
       if (error) {
-        turned_away = fail(Errc::refused, error.message());
+        refusal = fail(Errc::refused, error.message());
       } else {
-        greet(std::move(*socket));
+        on_connected(std::move(*socket));
       }
     });
-    for (auto const until = Clock::now() + kKnock; !found && !turned_away && Clock::now() < until;) {
+    for (auto const until = Clock::now() + kProbe; !connected && !refusal && Clock::now() < until;) {
       io.run_one_for(kPause);
     }
-    if (!found) {
-      auto const why = turned_away.value_or(fail(Errc::timeout, "no answer"));
+    if (!connected) {
+      auto const why = refusal.value_or(fail(Errc::timeout, "no answer"));
       boost::system::error_code ignored;
       socket->close(ignored);
-      if (first) {
-        first->close();
+      if (to_first) {
+        to_first->close();
       }
-      io.poll();  // what waits for it ends, and has nothing to add
-      turned_away = why;
+      io.poll();  // runs the cancelled handlers, which may overwrite `refusal`
+      refusal = why;
     }
-    return found;
+    return connected;
   }
 
-  void greet(tcp::socket socket) {
-    first = std::make_shared<Channel>(std::move(socket));
+  void on_connected(tcp::socket socket) {
+    to_first = std::make_shared<Channel>(std::move(socket));
     Channel::Handlers on;
     on.frame = [weak = weak_from_this()](std::string const& payload) {
       if (auto const self = weak.lock()) {
-        self->answered(payload);
+        self->on_answer(payload);
       }
     };
     on.closed = [weak = weak_from_this()](std::string const& how, rendezvous::Ended ended) {
       if (auto const self = weak.lock()) {
-        self->lost(how, ended != rendezvous::Ended::broken || how == "connection reset");
+        self->on_closed(how, ended != rendezvous::Ended::broken || how == "connection reset");
       }
     };
-    first->start(std::move(on), Channel::End::caller, keys);
-    first->send(words(kThis, id));
+    to_first->start(std::move(on), Channel::End::caller, keys);
+    to_first->send(message(kHello, id));
   }
 
-  void answered(std::string const& payload) {
-    auto const [key, text] = read_words(payload);
-    if (payload.starts_with(kThis)) {
+  void on_answer(std::string const& payload) {
+    auto const [key, text] = read_message(payload);
+    if (payload.starts_with(kHello)) {
       name = key;
-      found = true;
-    } else if (payload.starts_with(kTold)) {
-      learn(key, text);
+      connected = true;
+    } else if (payload.starts_with(kValue)) {
+      keep(key, text);
     }
   }
 
-  /// `silent`: without a word of proof, or of why not.
-  void lost(std::string const& how, bool silent) {
-    bool const honest = silent || rendezvous::is_of_another_run(how);
-    turned_away = fail(honest ? Errc::refused : Errc::permission, silent ? "another program answers" : how);
+  /// `silent`: it closed the connection without trying to authenticate and without a reason.
+  void on_closed(std::string const& how, bool silent) {
+    bool const harmless = silent || rendezvous::is_of_another_run(how);
+    refusal = fail(harmless ? Errc::refused : Errc::permission, silent ? "another program answers" : how);
     std::lock_guard const lock(mutex);
-    over = found;
-    news.notify_all();
+    first_ended = connected;
+    changed.notify_all();
   }
 };
 
@@ -250,13 +255,13 @@ Board::~Board() {
       shared->io.stop();
     });
     thread_->join_until(Clock::now() + kEnd);
-  } catch (...) {  // out of memory: the process ends without a goodbye
+  } catch (...) {  // out of memory: end without closing the connections in order
     return;
   }
 }
 
-/// Answers calls, and is served from now on.
-Result<std::unique_ptr<Board>> Board::open(std::shared_ptr<Shared> shared) {
+/// Opens the port for calls and starts the thread.
+Result<std::unique_ptr<Board>> Board::start(std::shared_ptr<Shared> shared) {
   auto const port = shared->listen({0});
   if (!port) {
     return fail(port.error().code, "cannot listen for the calls of other nodes: " + port.error().message());
@@ -270,7 +275,7 @@ Result<std::unique_ptr<Board>> Board::open(std::shared_ptr<Shared> shared) {
   return std::unique_ptr<Board>(new Board(std::move(shared), std::move(thread)));
 }
 
-Result<std::unique_ptr<Board>> Board::host(Meeting const& meeting, Transports const& transports) {
+Result<std::unique_ptr<Board>> Board::host(StepMeeting const& meeting, Transports const& transports) {
   auto const shared = std::make_shared<Shared>(meeting, transports, true);
   shared->name = random_hex(kNameDigits);
   auto const hidden = shared->listen(transports ? hidden_ports_of(*transports, meeting.ports) : meeting.ports);
@@ -281,81 +286,84 @@ Result<std::unique_ptr<Board>> Board::host(Meeting const& meeting, Transports co
   if (auto const made = shared->keys ? shared->keys->make(true) : Result<void>(); !made) {
     return fail(Errc::permission, made.error().message());
   }
-  return open(shared);
+  return start(shared);
 }
 
-Result<std::unique_ptr<Board>> Board::find(Meeting const& meeting, Transports const& transports, TimePoint deadline) {
+Result<std::unique_ptr<Board>> Board::connect(StepMeeting const& meeting, Transports const& transports,
+                                              TimePoint deadline) {
   auto const shared = std::make_shared<Shared>(meeting, transports, false);
   auto ports = transports ? hidden_ports_of(*transports, meeting.ports) : std::vector<std::uint16_t>();
   ports.insert(ports.end(), meeting.ports.begin(), meeting.ports.end());
-  Error trouble;
-  std::vector<tcp::endpoint> places;
-  std::deque<std::string> unknown = {meeting.first};
+  Error last_error;
+  std::vector<tcp::endpoint> endpoints;
+  std::deque<std::string> to_resolve = {meeting.first};
   if (meeting.by_address && !meeting.names.empty()) {
-    unknown.push_back(meeting.names.front());  // the address may be that of another node, which is to host the job
+    // The given address may be that of another node that is to host the job; the first node hosts the board.
+    to_resolve.push_back(meeting.names.front());
   }
   while (Clock::now() < deadline) {
-    if (!unknown.empty()) {
-      if (auto const named = places_of(unknown.front(), ports)) {
-        places.insert(places.end(), named->begin(), named->end());
+    if (!to_resolve.empty()) {
+      if (auto const resolved = endpoints_of(to_resolve.front(), ports)) {
+        endpoints.insert(endpoints.end(), resolved->begin(), resolved->end());
       } else {
-        trouble = named.error();
+        last_error = resolved.error();
       }
-      if (!places.empty()) {  // else it is asked again; a name server that is down holds up nobody who has a place to
-                              // call
-        unknown.pop_front();
+      if (!endpoints.empty()) {  // resolve again only while there is nothing to call
+        to_resolve.pop_front();
       }
     }
-    for (auto const& place : places) {
-      if (shared->knock(place)) {
+    for (auto const& endpoint : endpoints) {
+      if (shared->probe(endpoint)) {
         if (shared->keys) {
-          shared->keys->take(*shared->first->key());
+          shared->keys->take(*shared->to_first->key());
         }
-        return open(shared);
+        return start(shared);
       }
-      auto const& why = *shared->turned_away;
-      trouble = trouble.code == Errc::permission && why.code != Errc::permission ? trouble : why;
+      auto const& why = *shared->refusal;
+      if (last_error.code != Errc::permission || why.code == Errc::permission) {  // the more telling one is kept
+        last_error = why;
+      }
     }
     std::this_thread::sleep_for(kPause);
   }
-  bool const answered = trouble.code == Errc::permission;
-  return fail(answered ? Errc::permission : Errc::timeout,
-              "the first node, " + meeting.first + (answered ? ", is not trusted: " : ", could not be reached: ") +
-                  trouble.message());
+  bool const untrusted = last_error.code == Errc::permission;
+  return fail(untrusted ? Errc::permission : Errc::timeout,
+              "the first node, " + meeting.first + (untrusted ? ", is not trusted: " : ", could not be reached: ") +
+                  last_error.message());
 }
 
-void Board::tell(std::string const& key, std::string const& text) {
+void Board::put(std::string const& key, std::string const& text) {
   asio::post(shared_->io, [shared = shared_.get(), key, text] {
-    shared->hosts ? shared->put(key, text) : shared->first->send(words(kTell, key, text));
+    shared->hosts ? shared->put(key, text) : shared->to_first->send(message(kPut, key, text));
   });
 }
 
-std::optional<std::string> Board::look(std::string const& key) {
+std::optional<std::string> Board::peek(std::string const& key) {
   std::unique_lock lock(shared_->mutex);
-  auto const it = shared_->told.find(key);
-  if (it != shared_->told.end()) {
+  auto const it = shared_->values.find(key);
+  if (it != shared_->values.end()) {
     return it->second;
   }
   lock.unlock();
   asio::post(shared_->io, [shared = shared_.get(), key] {
-    if (!shared->hosts && shared->wanted.insert(key).second) {
-      shared->first->send(words(kWant, key));
+    if (!shared->hosts && shared->requested.insert(key).second) {
+      shared->to_first->send(message(kGet, key));
     }
   });
   return std::nullopt;
 }
 
-Result<std::string> Board::ask(std::string const& key, TimePoint deadline) {
-  if (auto found = look(key)) {
-    return *std::move(found);
+Result<std::string> Board::wait_for(std::string const& key, TimePoint deadline) {
+  if (auto value = peek(key)) {
+    return *std::move(value);
   }
   std::unique_lock lock(shared_->mutex);
-  auto const there = [&] { return shared_->told.contains(key) || shared_->over; };
-  shared_->news.wait_for(lock, std::max(Clock::duration{0}, deadline - Clock::now()), there);
-  auto const it = shared_->told.find(key);
-  return it != shared_->told.end() ? Result<std::string>(it->second)
-         : shared_->over           ? fail(Errc::closed, "the first node has ended")
-                                   : fail(Errc::timeout, "nothing was told");
+  auto const is_there = [&] { return shared_->values.contains(key) || shared_->first_ended; };
+  shared_->changed.wait_for(lock, std::max(Clock::duration{0}, deadline - Clock::now()), is_there);
+  auto const it = shared_->values.find(key);
+  return it != shared_->values.end() ? Result<std::string>(it->second)
+         : shared_->first_ended      ? fail(Errc::closed, "the first node has ended")
+                                     : fail(Errc::timeout, "nothing was told");
 }
 
 std::string const& Board::name() const {
@@ -366,7 +374,7 @@ std::uint16_t Board::port() const {
   return shared_->port;
 }
 
-/// It does not change any more.
+/// Safe from any thread: once the board is started the key does not change.
 std::optional<rendezvous::Key> Board::key() const {
   return shared_->keys ? shared_->keys->own() : std::nullopt;
 }

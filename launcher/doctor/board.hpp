@@ -1,8 +1,8 @@
-// Board: what the nodes of a step tell each other. Shell.
+// Board: a key-value table through which the nodes of a step exchange text. Shell.
 //
-// The first node keeps it; the others write there, and read what others have written. Every connection is proven and
-// sealed as those of a job's agents are, with the same keys (rendezvous/net/key_ring.hpp): whoever does not prove
-// himself is told nothing and is not read. docs/design/trust.md.
+// The first node hosts it; the others write and read it over TCP. Connections are authenticated and encrypted as
+// between the agents of a job, with the same keys (rendezvous/net/key_ring.hpp). An unauthenticated caller is told
+// nothing, and nothing that it sends is used. docs/design/trust.md.
 #pragma once
 
 #include <cstdint>
@@ -11,44 +11,46 @@
 #include <string>
 
 #include "cxxrun/error.hpp"
-#include "launcher/doctor/meeting.hpp"
-#include "rendezvous/trust/transports.hpp"
+#include "launcher/doctor/step.hpp"
+#include "rendezvous/trust/grant.hpp"
 #include "src/base/core/time.hpp"
-#include "src/base/os/bounded_thread.hpp"
+#include "src/base/os/thread.hpp"
 
 namespace cxxrun::launcher::doctor {
 
-/// How the nodes prove themselves; nothing with --auth none.
+/// How the nodes authenticate each other; empty with --auth none.
 using Transports = std::optional<rendezvous::KeyTransports>;
 
-/// Its connections are served on a thread of its own. The functions are for one other thread.
+/// Connections are served on an internal thread. The member functions may be called from one other thread.
 class Board {
  public:
-  /// On the first node. Errors: in_use (its ports), permission (no way for the key to other nodes).
-  [[nodiscard]] static Result<std::unique_ptr<Board>> host(Meeting const& meeting, Transports const& transports);
-  /// On the others; calls until the deadline. Errors: permission (who answers does not prove himself), timeout.
-  [[nodiscard]] static Result<std::unique_ptr<Board>> find(Meeting const& meeting, Transports const& transports,
-                                                           TimePoint deadline);
+  /// On the first node. Errors: in_use (all its ports are taken), permission (the key cannot be shared with other
+  /// nodes).
+  [[nodiscard]] static Result<std::unique_ptr<Board>> host(StepMeeting const& meeting, Transports const& transports);
+  /// On the others: calls the first node until the deadline. Errors: permission (what answers cannot authenticate),
+  /// timeout.
+  [[nodiscard]] static Result<std::unique_ptr<Board>> connect(StepMeeting const& meeting, Transports const& transports,
+                                                              TimePoint deadline);
   ~Board();
   Board(Board const&) = delete;
   Board& operator=(Board const&) = delete;
 
-  void tell(std::string const& key, std::string const& text);
-  /// What has been told under that name; nothing yet.
-  [[nodiscard]] std::optional<std::string> look(std::string const& key);
-  /// The same, once it is there. Errors: timeout; closed, the first node has ended.
-  [[nodiscard]] Result<std::string> ask(std::string const& key, TimePoint deadline);
+  void put(std::string const& key, std::string const& text);
+  /// The value if this node has it already; otherwise asks the first node for it, without waiting.
+  [[nodiscard]] std::optional<std::string> peek(std::string const& key);
+  /// Waits for the value. Errors: timeout; closed, the first node has ended.
+  [[nodiscard]] Result<std::string> wait_for(std::string const& key, TimePoint deadline);
 
-  /// A name that no other board has.
+  /// Random, the same on all nodes.
   [[nodiscard]] std::string const& name() const;
-  /// Where this node answers the calls of Callee (pings.hpp), on all addresses.
+  /// The port at which this node answers Callee (pings.hpp), on all addresses.
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::optional<rendezvous::Key> key() const;
 
  private:
   struct Shared;
   Board(std::shared_ptr<Shared> shared, std::unique_ptr<os::BoundedThread> thread);
-  [[nodiscard]] static Result<std::unique_ptr<Board>> open(std::shared_ptr<Shared> shared);
+  [[nodiscard]] static Result<std::unique_ptr<Board>> start(std::shared_ptr<Shared> shared);
 
   std::shared_ptr<Shared> shared_;
   std::unique_ptr<os::BoundedThread> thread_;

@@ -1,16 +1,46 @@
-// What `cxxrun --doctor` says of a node: facts as they were read, and what they mean for a job. Values.
+// Findings of `cxxrun --doctor`: facts as they were read from a node, and what they mean for a job. Pure.
 #pragma once
 
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "launcher/facts/environment.hpp"
+#include "launcher/report/death.hpp"
 
 namespace cxxrun::launcher::doctor {
 
-/// "shm.free" → "67108864": numbers in base units, lists with blanks between, "" and missing alike unknown. They travel
-/// from children and other nodes as text, so no value is trusted to be well formed.
+/// "shm.free" → "67108864". Numbers are in base units, lists separated by blanks; "" means unknown, as a missing key
+/// does. Facts come from child processes and other nodes as text, so any value may be malformed.
 using Facts = Environment;
+
+/// Empty for anything but a number of 0 or more, for example "", "unlimited", "max" and "-1".
+[[nodiscard]] inline std::optional<double> number(std::string const& text) {
+  char* end = nullptr;
+  double const value = std::strtod(text.c_str(), &end);
+  bool const whole = !text.empty() && end == text.c_str() + text.size() && std::isfinite(value) && value >= 0;
+  return whole && value < 1e18 ? std::optional(value) : std::nullopt;
+}
+[[nodiscard]] inline std::optional<double> number(Facts const& facts, std::string const& key) {
+  return number(value_of(facts, key));
+}
+
+[[nodiscard]] inline std::string whole(std::optional<double> value) {
+  return value ? std::to_string(static_cast<std::uint64_t>(*value)) : "?";
+}
+
+/// "2.5"
+[[nodiscard]] inline std::string tenths(double value) {
+  auto const ten = static_cast<std::uint64_t>(std::llround(value * 10));
+  return std::to_string(ten / 10) + (ten % 10 == 0 ? "" : "." + std::to_string(ten % 10));
+}
+
+[[nodiscard]] inline std::string size_text(double bytes) {
+  return bytes_text(static_cast<std::uint64_t>(bytes));
+}
 
 enum class Grade { fine, note, warning, failure };
 
@@ -18,7 +48,7 @@ struct Finding {
   Grade grade = Grade::fine;
   std::string about;   ///< "names", "/dev/shm": the first column
   std::string found;   ///< one line
-  std::string remedy;  ///< one line; "" when there is nothing to do
+  std::string remedy;  ///< one line; "" if there is nothing to do
   bool operator==(Finding const&) const = default;
 };
 using Findings = std::vector<Finding>;
@@ -28,10 +58,9 @@ struct NodeFindings {
   Findings findings;
 };
 
-/// On one node `step` is empty.
 struct Report {
   std::vector<NodeFindings> nodes;
-  Findings step;  ///< about the nodes of a step together
+  Findings step;  ///< about the nodes of a step together; empty for a single node
 };
 
 }  // namespace cxxrun::launcher::doctor

@@ -28,7 +28,7 @@ unsigned gpus_in(std::string const& text) {
   return gpus;
 }
 
-/// An hour, or what the partition allows.
+/// An hour, or the limit of the partition if it is shorter.
 std::string time_of(NodeKind const& kind) {
   auto const limit = parse_time_limit(kind.time_limit);
   bool const shorter = limit && *limit > Millis{0} && *limit < std::chrono::hours{1};
@@ -36,7 +36,7 @@ std::string time_of(NodeKind const& kind) {
 }
 
 std::string kind_text(NodeKind const& kind) {
-  return kind.partition + (kind.usual ? " (the default)" : "") + ": " + std::to_string(kind.nodes) + " x " +
+  return kind.partition + (kind.is_default ? " (the default)" : "") + ": " + std::to_string(kind.nodes) + " x " +
          std::to_string(kind.cpus) + " CPUs, " + (kind.gpus == 0 ? "no" : std::to_string(kind.gpus)) +
          " GPUs, at most " + kind.time_limit;
 }
@@ -51,8 +51,8 @@ std::vector<NodeKind> read_sinfo(std::string_view text) {
       continue;
     }
     NodeKind kind;
-    kind.usual = words[0].ends_with('*');
-    kind.partition = printable(words[0].substr(0, words[0].size() - (kind.usual ? 1 : 0)));
+    kind.is_default = words[0].ends_with('*');
+    kind.partition = printable(words[0].substr(0, words[0].size() - (kind.is_default ? 1 : 0)));
     kind.nodes = count_in(words[2]);
     kind.cpus = count_in(words[3]);
     kind.gpus = gpus_in(words[4]);
@@ -70,7 +70,7 @@ std::string job_script(std::vector<NodeKind> const& kinds, std::string const& co
     text += "#   " + kind_text(kinds[i]) + "\n";
   }
   auto const best = std::max_element(kinds.begin(), kinds.end(), [](NodeKind const& a, NodeKind const& b) {
-    return std::make_tuple(a.gpus > 0, a.usual, a.nodes) < std::make_tuple(b.gpus > 0, b.usual, b.nodes);
+    return std::make_tuple(a.gpus > 0, a.is_default, a.nodes) < std::make_tuple(b.gpus > 0, b.is_default, b.nodes);
   });
   NodeKind const kind = best == kinds.end() ? NodeKind{"", false, 2, 0, 0, ""} : *best;
   text += kinds.empty()

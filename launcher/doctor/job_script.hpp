@@ -1,4 +1,4 @@
-// `cxxrun --init`: a job script for this cluster. Pure.
+// `cxxrun --init`: writes a job script for this cluster. Pure.
 #pragma once
 
 #include <string>
@@ -7,24 +7,24 @@
 
 namespace cxxrun::launcher::doctor {
 
-/// What `sinfo` is asked for: a line for each kind of node of each partition.
+/// For `sinfo -o`: one line per partition and kind of node.
 inline constexpr char const* kSinfoFormat = "%P|%a|%D|%c|%G|%l";
 
 /// Nodes of one kind in a partition.
 struct NodeKind {
   std::string partition;
-  bool usual = false;  ///< of the partition that Slurm takes by itself
+  bool is_default = false;  ///< of the default partition
   unsigned nodes = 0;
   unsigned cpus = 0;  ///< of each, at least
   unsigned gpus = 0;
-  std::string time_limit;  ///< in Slurm's words
+  std::string time_limit;  ///< as Slurm writes it
   bool operator==(NodeKind const&) const = default;
 };
-/// Total: lines that are something else, and partitions that are not up, are left out.
+/// Total: skips malformed lines and partitions that are not up.
 [[nodiscard]] std::vector<NodeKind> read_sinfo(std::string_view text);
 
-/// For sbatch. The kind of node: with GPUs before without, then of the usual partition, then the most numerous.
-/// `command`: what srun is to start, behind cxxrun. `why_none`: why no kinds are known.
+/// For sbatch. Chooses the kind of node: prefers GPUs, then the default partition, then the larger number of nodes.
+/// `command`: the arguments of cxxrun. `why_none`: why `kinds` is empty.
 [[nodiscard]] std::string job_script(std::vector<NodeKind> const& kinds, std::string const& command,
                                      std::string const& why_none);
 

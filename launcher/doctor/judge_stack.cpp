@@ -1,21 +1,20 @@
 #include <algorithm>
 
 #include "launcher/doctor/judge.hpp"
-#include "launcher/doctor/numbers.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {
 
-constexpr double kSlowOpens = 2000;  // ms for 1,000 files: an import of PyTorch opens some 3,000
+constexpr double kSlowOpens = 2000;  // ms for 1,000 files; importing PyTorch opens about 3,000
 
-/// Whether an interface is chosen by a word of NCCL_SOCKET_IFNAME: a beginning, or with '=' the whole name.
+/// Whether a word of NCCL_SOCKET_IFNAME matches the interface: as a prefix, or with '=' in front of the list exactly.
 bool chosen(std::string const& word, std::string const& interface, bool exact) {
   return exact ? interface == word : interface.starts_with(word);
 }
 
-/// The interfaces that NCCL_SOCKET_IFNAME leaves of these ("eth0=10.0.0.1"), all for "".
-std::vector<std::string> left_by(std::string wanted, std::vector<std::string> const& interfaces) {
+/// Those of `interfaces` ("eth0=10.0.0.1") that NCCL_SOCKET_IFNAME selects; all for "".
+std::vector<std::string> selected_by(std::string wanted, std::vector<std::string> const& interfaces) {
   bool const without = wanted.starts_with('^');
   wanted.erase(0, without ? 1 : 0);
   bool const exact = wanted.starts_with('=');
@@ -34,33 +33,32 @@ std::vector<std::string> left_by(std::string wanted, std::vector<std::string> co
   return left;
 }
 
-/// Slurm keeps the GPUs of other jobs away by a control group (ConstrainDevices), and NVML counts them.
+/// With ConstrainDevices a control group denies the GPUs of other jobs, but NVML still counts them as devices.
 std::string gpus_text(Facts const& facts, double devices, double count) {
   auto const forbidden = number(facts, "gpu.forbidden").value_or(0);
-  return value_of(facts, "gpu.names") +
-         (count + forbidden < devices ? " (device files of " + whole(devices) + ")" : "") + ", driver " +
-         value_of(facts, "gpu.driver") + (forbidden > 0 ? ", " + whole(forbidden) + " forbidden to this job" : "");
+  return value_of(facts, "gpu.names") + (count + forbidden < devices ? " (device files: " + whole(devices) + ")" : "") +
+         ", driver " + value_of(facts, "gpu.driver") +
+         (forbidden > 0 ? ", " + whole(forbidden) + " forbidden to this job" : "");
 }
 
 std::vector<std::string> words_of(std::string const& text) {
   return text.empty() ? std::vector<std::string>() : split(text, ' ');
 }
 
-/// NCCL takes loopback, too, where nothing else is left.
+/// NCCL uses loopback if the variable selects nothing else.
 Finding judge_wanted(Facts const& facts, std::string const& wanted, std::vector<std::string> const& all,
                      std::string const& has) {
   std::string const remedy = "unset it, or name one that every node has, for example NCCL_SOCKET_IFNAME=" +
                              (all.empty() ? "eth0" : all.front().substr(0, all.front().find('=')));
   std::string const setting = "NCCL_SOCKET_IFNAME=" + wanted;
-  auto const left = left_by(wanted, all);
-  auto const loopback = left_by(wanted, words_of(value_of(facts, "net.loopback")));
+  auto const left = selected_by(wanted, all);
+  auto const loopback = selected_by(wanted, words_of(value_of(facts, "net.loopback")));
   if (left.empty() && loopback.empty()) {
-    bool const used = number(facts, "gpu.count").value_or(0) > 0;  // by NCCL
+    bool const used = number(facts, "gpu.count").value_or(0) > 0;  // without GPUs nothing uses NCCL
     return {used ? Grade::failure : Grade::warning, "interfaces", setting + " leaves none of: " + has, remedy};
   }
   if (left.empty() && number(facts, "nodes").value_or(1) > 1) {
-    return {Grade::warning, "interfaces", setting + " leaves loopback alone: other nodes cannot be reached by it",
-            remedy};
+    return {Grade::warning, "interfaces", setting + " leaves only loopback, which reaches no other node", remedy};
   }
   return {Grade::fine, "interfaces", join(left.empty() ? loopback : left, ", ") + " by " + setting, ""};
 }
@@ -82,23 +80,23 @@ Finding judge_gpus(Facts const& facts) {
     return {Grade::fine, "GPUs", "none", ""};
   }
   if (missing) {
-    return {Grade::warning, "GPUs", whole(devices) + " device files, and no libnvidia-ml.so.1",
-            "a worker that uses GPUs finds no driver: in a container give --nv or --gpus all"};
+    return {Grade::warning, "GPUs", whole(devices) + " device files, but no libnvidia-ml.so.1",
+            "workers cannot use the GPUs without the driver's library: in a container give --nv or --gpus all"};
   }
   if (!error.empty()) {
     return {
-        Grade::failure, "GPUs", whole(devices) + " devices, and NVML says: " + error,
+        Grade::failure, "GPUs", whole(devices) + " devices, but NVML fails: " + error,
         "compare the driver's library with the kernel's module (nvidia-smi); reboot after an update; in a container: "
         "--nv, --gpus all"};
   }
-  if ((devices > 0 || facts.contains("gpu.count")) && !facts.contains("gpu.sick")) {  // what it says last
+  if ((devices > 0 || facts.contains("gpu.count")) && !facts.contains("gpu.sick")) {  // the child reports it last
     return {Grade::failure, "GPUs",
-            whole(std::max(devices, count)) + " devices, and who asked the driver about them died",
+            whole(std::max(devices, count)) + " devices, but the process that asked the driver about them died",
             "run nvidia-smi on that node; if it fails too: srun --exclude=" + value_of(facts, "host")};
   }
   if (count == 0) {
     return devices == 0 ? Finding{Grade::fine, "GPUs", "none", ""}
-                        : Finding{Grade::warning, "GPUs", "none, and device files of " + whole(devices),
+                        : Finding{Grade::warning, "GPUs", "none, but device files: " + whole(devices),
                                   "under Slurm: ask for some with --gpus-per-node; else the driver has lost them: "
                                   "nvidia-smi"};
   }
@@ -135,7 +133,7 @@ Finding judge_interfaces(Facts const& facts) {
   }
   if (all.size() > 1 && number(facts, "gpu.count").value_or(0) > 0) {
     return {Grade::note, "interfaces", has,
-            "NCCL takes the first that is no docker or loopback, after ib*: NCCL_SOCKET_IFNAME chooses"};
+            "NCCL prefers ib*, then the first that is neither docker nor loopback: NCCL_SOCKET_IFNAME chooses"};
   }
   return {Grade::fine, "interfaces", has, ""};
 }
@@ -143,14 +141,14 @@ Finding judge_interfaces(Facts const& facts) {
 Finding judge_python(Facts const& facts) {
   auto const path = value_of(facts, "python.path");
   if (facts.contains("python.hung")) {
-    return {Grade::warning, "Python",
-            (path.empty() ? "looked for in PATH, and not found after " : path + " had not started after ") +
-                value_of(facts, "python.hung"),
-            "its file system is slow or hangs: put the environment on a local disk or into one image file"};
+    return {
+        Grade::warning, "Python",
+        (path.empty() ? "not found in PATH within " : path + " did not start within ") + value_of(facts, "python.hung"),
+        "its file system is slow or hangs: put the environment on a local disk or into one image file"};
   }
   if (auto const wanted = value_of(facts, "python.missing");
       !wanted.empty() && (wanted != "python3" || facts.contains("python.needed"))) {
-    return {Grade::failure, "Python", "there is no " + printable(wanted) + ", which is to run the workers",
+    return {Grade::failure, "Python", "cannot find " + printable(wanted) + ", which is to run the workers",
             "load its module or environment before srun, or name another one (PYTHON_EXEC)"};
   }
   if (path.empty()) {
@@ -162,8 +160,8 @@ Finding judge_python(Facts const& facts) {
   }
   auto const version = value_of(facts, "python.version");
   if (version.empty()) {
-    return {Grade::warning, "Python", path + " has run a line of Python, and told no version",
-            "it is no Python, or prints something of its own: name another one (PYTHON_EXEC)"};
+    return {Grade::warning, "Python", path + " ran a line of Python, but printed no version",
+            "it is not Python, or prints other output: name another one (PYTHON_EXEC)"};
   }
   std::string text = version + " at " + path;
   auto const torch = value_of(facts, "torch.version");
@@ -218,7 +216,7 @@ Finding judge_logs(Facts const& facts) {
     return {Grade::failure, "logs", error, "choose another --log-dir"};
   }
   if (auto const unused = value_of(facts, "log.unused"); !unused.empty()) {
-    return {Grade::warning, "logs", unused + "; a job takes " + dir, "set TMPDIR to a directory that you may write to"};
+    return {Grade::warning, "logs", unused + "; jobs use " + dir, "set TMPDIR to a directory that you may write to"};
   }
   auto const free = number(facts, "log.free");
   if (free && *free < 100.0 * 1024 * 1024) {
@@ -240,7 +238,7 @@ Finding judge_home(Facts const& facts) {
   if (!error.empty()) {
     return {
         Grade::note, "home", error,
-        "a job on several nodes keeps its key there without munge: set CXXRUN_SECRET_FILE, and CXXRUN_DISCOVERY_DIR"};
+        "without munge a job on several nodes keeps its key there: set CXXRUN_SECRET_FILE, and CXXRUN_DISCOVERY_DIR"};
   }
   return {home.empty() ? Grade::note : Grade::fine, "home", home.empty() ? "not known" : home, ""};
 }

@@ -5,7 +5,7 @@
 #include "launcher/doctor/look.hpp"
 #include "src/base/core/endpoint.hpp"
 #include "src/base/core/text.hpp"
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/spawn.hpp"
 #include "src/base/os/system.hpp"
@@ -29,8 +29,8 @@ std::set<std::string> addresses_of(os::Addresses const& list) {
   return found;
 }
 
-/// As another program of this machine sees it: no address of a family that this machine has no address of
-/// (AI_ADDRCONFIG). "" when there is no getent here.
+/// The addresses that getent finds, or "nothing"; "" if there is no getent. Link-local ones are left out, and getent
+/// itself omits families of which this machine has no address (AI_ADDRCONFIG).
 std::string by_getent(std::string const& name) {
   auto const asked = os::spawn_piped({"getent", "ahosts", name}, as_words(os::read_environment()));
   if (!asked) {
@@ -54,14 +54,14 @@ std::string back_name(addrinfo const& address) {
   return error == 0 ? name.substr(0, name.find('\0')) : "";
 }
 
-/// What a name is, and how long that took.
-struct Found {
+/// The result of a lookup and how long it took.
+struct Lookup {
   Result<os::Addresses> addresses;
   Millis took;
 };
 
-/// All names are asked for at once, for each takes 5 s where the first name server is dead; where no thread can be
-/// started, one after the other.
+/// Runs lookups in parallel, because each takes 5 s if the first name server is dead; one after the other if no thread
+/// can be started.
 template <class Work>
 auto at_once(Work work) {
   return std::async(std::launch::async | std::launch::deferred, std::move(work));
@@ -69,29 +69,29 @@ auto at_once(Work work) {
 
 struct AskedName {
   std::string name;
-  std::future<Found> answer;
+  std::future<Lookup> answer;
 };
 
 AskedName ask(std::string const& name, int flags = 0) {
   return {name, at_once([name, flags] {
             auto const begin = Clock::now();
             auto addresses = os::resolve(name, 0, SOCK_STREAM, flags);
-            return Found{std::move(addresses), std::chrono::duration_cast<Millis>(Clock::now() - begin)};
+            return Lookup{std::move(addresses), std::chrono::duration_cast<Millis>(Clock::now() - begin)};
           })};
 }
 
-/// A name for comparison: the addresses that are of use on this machine, and what getent finds.
-struct Twice {
+/// A name that is resolved both ways, as cxxrun and as getent do it.
+struct Comparison {
   char const* key;
   AskedName usable;
   std::future<std::string> getent;
 };
 
-Twice ask_twice(char const* key, std::string const& name) {
+Comparison compare_name(char const* key, std::string const& name) {
   return {key, ask(name, AI_ADDRCONFIG), at_once([name] { return by_getent(name); })};
 }
 
-/// Waits for answers, and says of whom.
+/// Waits for answers. Reports each name before it waits, so that a hang can be blamed on it, and the slowest one.
 struct Waiting {
   Say const& say;
   Millis slowest{0};
@@ -110,18 +110,18 @@ struct Waiting {
 
 }  // namespace
 
-void look_at_names(Wanted const& wanted, Say const& say) {
+void look_at_names(LookOptions const& wanted, Say const& say) {
   auto own_asked = ask(wanted.host);
   std::vector<AskedName> others;
   for (auto const& name : wanted.names) {
     others.push_back(ask(name));
   }
-  std::vector<Twice> twice;
-  twice.push_back(ask_twice("name", wanted.host));
+  std::vector<Comparison> comparisons;
+  comparisons.push_back(compare_name("name", wanted.host));
   auto const first = wanted.names.empty() ? wanted.host : wanted.names.front();
   if (first != wanted.host && !is_ip_literal(first)) {
     tell(say, "first.name", first);
-    twice.push_back(ask_twice("first", first));
+    comparisons.push_back(compare_name("first", first));
   }
   Waiting waiting{say};
   auto const own = waiting.wait_for(own_asked);
@@ -132,8 +132,8 @@ void look_at_names(Wanted const& wanted, Say const& say) {
       unknown.push_back(other.name);
     }
   }
-  tell(say, "name.unknown", join(unknown, " "));  // no job asks for more
-  for (auto& [key, asked, getent] : twice) {
+  tell(say, "name.unknown", join(unknown, " "));  // this is all that a job asks for
+  for (auto& [key, asked, getent] : comparisons) {
     auto const usable = waiting.wait_for(asked);
     tell(say, std::string(key) + ".usable", usable ? joined(addresses_of(*usable)) : "nothing");
     tell(say, std::string(key) + ".getent", getent.get());

@@ -11,16 +11,15 @@
 #include <unistd.h>
 
 #include "launcher/doctor/look.hpp"
-#include "launcher/doctor/numbers.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/report/death.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/listening.hpp"
+#include "src/base/os/limits.hpp"
 #include "src/base/os/local_address.hpp"
-#include "src/base/os/memory_group.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/system.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {
@@ -55,7 +54,7 @@ void look_at_limits(Facts& facts) {
   facts["rdma.devices"] = join(os::entries_of("/sys/class/infiniband"), " ");
 }
 
-/// The smallest one of all groups holds.
+/// The smallest limit of all groups is the one in effect.
 void keep_least(Facts& facts, std::string const& key, std::optional<double> value) {
   auto const known = number(facts, key);
   if (value && (!known || *value < *known)) {
@@ -70,7 +69,7 @@ std::optional<double> limit_in(std::string const& file) {
   return number(words_in(file).front());
 }
 
-/// CPUs' time.
+/// In CPUs; empty without a limit.
 std::optional<double> quota_of(std::string const& group, bool unified) {
   auto const words = unified ? words_in(group + "/cpu.max") : std::vector<std::string>();
   auto const time = unified ? number(words.front()) : limit_in(group + "/cpu.cfs_quota_us");
@@ -78,7 +77,7 @@ std::optional<double> quota_of(std::string const& group, bool unified) {
   return time && period && *period > 0 ? std::optional(*time / *period) : std::nullopt;
 }
 
-/// The groups that limit this process, of version 1 or 2, from its own up.
+/// The control groups (version 1 or 2) that limit this process, from its own up.
 GroupHierarchy groups_with(char const* controller) {
   return find_groups(os::read_text("/proc/self/cgroup"), os::read_text("/proc/self/mountinfo"), controller)
       .value_or(GroupHierarchy{});
@@ -126,7 +125,7 @@ void look_at_memory(Facts& facts) {
   }
 }
 
-/// Whether a call from here to an own address comes through.
+/// "" if this node can connect to its own address, else the error.
 std::string call_error(std::string const& address, std::uint16_t port) {
   auto const found = os::resolve(address, port, SOCK_STREAM, AI_NUMERICHOST);
   if (!found) {
@@ -134,7 +133,7 @@ std::string call_error(std::string const& address, std::uint16_t port) {
   }
   os::UniqueFd const caller(::socket((*found)->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!caller || ::connect(caller.get(), (*found)->ai_addr, (*found)->ai_addrlen) == 0) {
-    return "";  // no socket: a filter forbids this family, and nobody listens by it either
+    return "";  // no socket: a filter forbids the family, so the listener does not use it either
   }
   pollfd ready{caller.get(), POLLOUT, 0};
   int error = errno;

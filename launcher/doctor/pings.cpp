@@ -9,11 +9,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "rendezvous/trust/guard.hpp"
+#include "rendezvous/trust/secure_channel.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/fd_io.hpp"
-#include "src/base/os/poll_time.hpp"
 #include "src/base/os/random.hpp"
 #include "src/base/wire/frame.hpp"
 
@@ -29,36 +27,36 @@ bool ready(int socket, short events, TimePoint deadline) {
   return os::retried([&] { return ::poll(&entry, 1, os::poll_time(deadline)); }) == 1;
 }
 
-/// The caller's end of a connection: what the other end says, one frame at a time, before the deadline.
-class Line {
+/// The caller's end of a connection: sends a frame and waits for the answer until the deadline.
+class Caller {
  public:
-  Line(int socket, TimePoint deadline) : socket_(socket), deadline_(deadline) {}
+  Caller(int socket, TimePoint deadline) : socket_(socket), deadline_(deadline) {}
 
-  /// Both ends prove themselves by the key. False: the other one does not.
+  /// Authenticates both ends by the key. False if the other end does not have it.
   bool prove(rendezvous::Key const& key) {
-    guard_ = rendezvous::Guard::of_caller(random_bytes<rendezvous::Fresh{}.size()>(), id_of(key));
+    guard_ = rendezvous::SecureChannel::of_caller(random_bytes<rendezvous::Nonce{}.size()>(), id_of(key));
     auto const answer = send(guard_->call()) ? receive() : std::nullopt;
-    auto const heard = answer ? guard_->hear(*answer) : rendezvous::Broken{};
+    auto const heard = answer ? guard_->on_frame(*answer) : rendezvous::Broken{};
     auto const* const offer = std::get_if<rendezvous::WantsKey>(&heard);
     if (offer == nullptr || offer->offer.key != id_of(key)) {
       return false;
     }
-    guard_->give(key);
+    guard_->use_key(key);
     return true;
   }
 
   std::optional<std::int64_t> ask_clock() {
-    auto const answer = send(guard_ ? guard_->say(kAskClock) : kAskClock) ? receive() : std::nullopt;
+    auto const answer = send(guard_ ? guard_->seal(kAskClock) : kAskClock) ? receive() : std::nullopt;
     if (!answer || !guard_) {
       return answer ? number_in<std::int64_t>(*answer) : std::nullopt;
     }
-    auto const heard = guard_->hear(*answer);
+    auto const heard = guard_->on_frame(*answer);
     auto const* const opened = std::get_if<rendezvous::Unsealed>(&heard);
     return opened != nullptr ? number_in<std::int64_t>(opened->payload) : std::nullopt;
   }
 
  private:
-  /// It fits into the buffer of whoever reads the answers.
+  /// The socket does not block. A request is far smaller than its buffer, so it is sent whole.
   bool send(std::string const& payload) {
     std::string const bytes = wire::frame(payload);
     auto const sent = os::retried([&] { return ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); });
@@ -85,10 +83,10 @@ class Line {
   int socket_;
   TimePoint deadline_;
   wire::FrameReader reader_;
-  std::optional<rendezvous::Guard> guard_;
+  std::optional<rendezvous::SecureChannel> guard_;
 };
 
-/// 0, or why no connection came about.
+/// 0, or the error number.
 int connect_to(addrinfo const& address, os::UniqueFd& made, TimePoint deadline) {
   made = os::UniqueFd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!made || (::connect(made.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS)) {
@@ -133,12 +131,12 @@ Call Callee::call(std::optional<rendezvous::Key> const& key) {
   }
   int const yes = 1;
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  Line line(socket.get(), deadline);
+  Caller caller(socket.get(), deadline);
   std::optional<double> shortest;
-  for (int asks = !key || line.prove(*key) ? kAsks : 0; asks > 0; --asks) {
+  for (int asks = !key || caller.prove(*key) ? kAsks : 0; asks > 0; --asks) {
     auto const asked = Clock::now();
     auto const wall = wall_us();
-    auto const theirs = line.ask_clock();
+    auto const theirs = caller.ask_clock();
     if (!theirs) {
       break;
     }
@@ -148,7 +146,7 @@ Call Callee::call(std::optional<rendezvous::Key> const& key) {
       call.ahead = static_cast<double>(*theirs - wall) - took / 2;
     }
   }
-  call.error = shortest ? "" : "connected, and then no answer";
+  call.error = shortest ? "" : "connected, but no answer";
   return call;
 }
 

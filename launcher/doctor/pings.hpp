@@ -1,4 +1,5 @@
-// Calls between the nodes of a step: how one goes. Who answers is Board (board.hpp). Shell.
+// One call to another node of a step, to see whether it is reachable and how its clock differs. Board (board.hpp)
+// answers. Shell.
 #pragma once
 
 #include <cstdint>
@@ -6,29 +7,29 @@
 #include <string>
 
 #include "cxxrun/error.hpp"
-#include "launcher/doctor/step_findings.hpp"
+#include "launcher/doctor/step.hpp"
 #include "rendezvous/trust/key.hpp"
 #include "src/base/os/local_address.hpp"
 
 namespace cxxrun::launcher::doctor {
 
-/// What a caller says to who answers calls; the answer is wall_us() over there, in decimal digits.
+/// The request of a caller. The answer is wall_us() on the other node, in decimal digits.
 inline constexpr char const* kAskClock = "clock";
-/// For people and for the difference of two clocks; nothing is decided by it.
+/// The wall clock in µs, to compare clocks for people. Nothing is decided by it.
 [[nodiscard]] std::int64_t wall_us();
 
-/// How long a name is looked up: a name server may be dead, and the next one answer after 5 s or more.
+/// Time limit of a name lookup: the first name server may be dead, and the next one answers after 5 s or more.
 inline constexpr Millis kNaming{10'000};
 
-/// A node that is called by name, as workers do. The name is looked up on a thread, beside those of other nodes.
+/// A node to be called by name, as workers do. The constructor starts the lookup on a thread.
 class Callee {
  public:
   Callee(std::uint32_t index, std::string const& host, std::uint16_t port)
       : index_(index), name_(kNaming, host, port, SOCK_STREAM) {}
-  /// Whether nobody has to wait for its name any longer.
+  /// Whether the lookup has ended.
   [[nodiscard]] bool ready() { return name_.ready(); }
-  /// Asks the clock over there some times: 3 s at most, once it is ready. To be called once. `key`: by which both ends
-  /// prove themselves; nothing with --auth none.
+  /// Connects and asks for the clock a few times, at most 3 s once the lookup has ended. Call it once. `key`: both ends
+  /// authenticate by it; empty with --auth none.
   [[nodiscard]] Call call(std::optional<rendezvous::Key> const& key);
 
  private:

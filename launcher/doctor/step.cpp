@@ -1,159 +1,382 @@
 #include "launcher/doctor/step.hpp"
 
-#include <map>
-#include <thread>
-#include <vector>
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numeric>
+#include <set>
 
-#include "launcher/doctor/findings_text.hpp"
-#include "launcher/doctor/pings.hpp"
-#include "launcher/doctor/token.hpp"
+#include "src/base/core/endpoint.hpp"
+#include "src/base/core/hash.hpp"
+#include "src/base/core/hostlist.hpp"
+#include "src/base/core/ports.hpp"
 #include "src/base/core/text.hpp"
-#include "src/base/os/fd.hpp"
-#include "src/base/os/munge.hpp"
 
 namespace cxxrun::launcher::doctor {
+
+// ---- where the nodes meet
+
 namespace {
 
-constexpr Millis kTogether{40'000};  // srun starts the tasks one after the other, and Python may take 20 s
-constexpr Millis kToTell{15'000};    // of it, for the board: whoever is missing is waited for no longer
-constexpr Millis kStepPause{20};
+constexpr std::size_t kPorts = 4;
 
-std::string key_of(char const* what, std::uint32_t index) {
-  return std::string(what) + "/" + std::to_string(index);
-}
-
-/// In the working directory; whoever sees it shares that directory with the first node.
-std::string token_of(Board const& board) {
-  return ".cxxrun-doctor-" + board.name();
-}
-
-/// "PORT NAME", as a node has told it.
-Result<Callee> callee_by(std::string const& told, std::uint32_t peer) {
-  auto const blank = told.find(' ');
-  auto const port = number_in<std::uint16_t>(told.substr(0, blank));
-  return port && blank != std::string::npos ? Result<Callee>(Callee(peer, told.substr(blank + 1), *port))
-                                            : fail(Errc::protocol, "it has told no port");
-}
-
-/// Who is there first is called first, so that one that never comes, or has no name, keeps nobody from the others.
-std::vector<Call> call_peers(Meeting const& meeting, Board& board, TimePoint deadline) {
-  std::vector<Call> calls;
-  std::map<std::uint32_t, Callee> callees;
-  auto left = peers_in(meeting);
-  auto const no_call = [&](std::uint32_t peer, Error const& why) {
-    calls.push_back({peer, "not tried: " + why.message(), 0, 0});
-    return true;
-  };
-  auto const call = [&](std::uint32_t peer) {
-    bool const late = Clock::now() >= deadline;
-    auto callee = callees.find(peer);
-    auto const told = callee == callees.end() ? board.look(key_of("port", peer)) : std::optional<std::string>("");
-    if (!told) {
-      return false;
-    }
-    if (late) {
-      return no_call(peer, fail(Errc::timeout, "the time was over"));
-    }
-    if (callee == callees.end()) {
-      auto made = callee_by(*told, peer);
-      if (!made) {
-        return no_call(peer, made.error());
-      }
-      callee = callees.emplace(peer, *std::move(made)).first;
-    }
-    if (!callee->second.ready()) {
-      return false;
-    }
-    calls.push_back(callee->second.call(board.key()));
-    return true;
-  };
-  for (;;) {
-    bool const last = Clock::now() >= deadline;
-    std::erase_if(left, call);
-    if (left.empty() || last) {
-      return calls;
-    }
-    std::this_thread::sleep_for(kStepPause);
-  }
-}
-
-/// The first node shows its directory, and the others look for what it shows; none does where its own hangs.
-os::UniqueFd look_at_sharing(Meeting const& meeting, Board& board, os::Caretaker const& caretaker, TimePoint deadline,
-                             Facts& facts) {
-  bool const answers = facts.contains("fs.open_ms") || facts.contains("fs.error");
-  os::UniqueFd token;
-  if (meeting.index == 0) {
-    token = answers ? show_token(token_of(board), caretaker, facts) : os::UniqueFd();
-    board.tell("token", token ? "1" : "0");
-  } else if (answers) {
-    auto const shown = board.ask("token", deadline);
-    if (shown && *shown == "1") {
-      look_for_token(token_of(board), facts);
-    }
-  }
-  return token;
-}
-
-/// Whether a credential of the first node's can be decoded here: "" or why not.
-std::string try_munge(Meeting const& meeting, Board& board, TimePoint deadline) {
-  if (meeting.index == 0) {
-    auto const made = os::munge_encode("doctor");  // munge_decode() takes an empty one for a failure
-    board.tell("munge", made ? *made : "");
-    return made ? "" : made.error().context;
-  }
-  auto const made = board.ask("munge", deadline);
-  auto const read = made && !made->empty() ? os::munge_decode(*made) : Result<std::string>("");
-  return read ? "" : read.error().context;
-}
-
-/// This node's part; its facts are on the board then. What others look for is there as long as what is returned.
-os::UniqueFd take_part(Meeting const& meeting, Board& board, std::function<Facts()> const& look,
-                       os::Caretaker const& caretaker, TimePoint deadline) {
-  auto facts = look();
-  auto token = look_at_sharing(meeting, board, caretaker, deadline - kToTell, facts);
-  facts["munge.error"] = try_munge(meeting, board, deadline - kToTell);
-  facts.merge(write_calls(call_peers(meeting, board, deadline - kToTell)));
-  board.tell(key_of("facts", meeting.index), write_facts(facts));
-  return token;
-}
-
-std::vector<StepNode> collect(Meeting const& meeting, Board& board, TimePoint deadline) {
-  std::vector<StepNode> nodes;
-  for (std::uint32_t i = 0; i < meeting.nodes; ++i) {
-    StepNode node{i < meeting.names.size() ? meeting.names[i] : "node-rank-" + std::to_string(i), false, {}, {}};
-    auto const told = board.ask(key_of("facts", i), deadline);
-    if (auto facts = told ? read_facts(*told) : told.error()) {
-      node.came = true;
-      node.calls = read_calls(*facts);
-      node.facts = *std::move(facts);
-      node.host = meeting.names.empty() ? value_of(node.facts, "host") : node.host;
-    }
-    nodes.push_back(std::move(node));
-  }
-  return nodes;
+Error usage(std::string text) {
+  return fail(Errc::usage, "--doctor over several nodes without Slurm: " + std::move(text));
 }
 
 }  // namespace
 
-Result<std::optional<std::vector<StepNode>>> meet_step(Meeting const& meeting, Transports const& transports,
-                                                       std::string const& own_name, std::function<Facts()> const& look,
-                                                       os::Caretaker const& caretaker) {
-  auto const deadline = Clock::now() + kTogether;
-  bool const first = meeting.index == 0;
-  auto const opened = first ? Board::host(meeting, transports) : Board::find(meeting, transports, deadline);
-  if (!opened) {
-    return opened.error();
+Result<std::optional<StepMeeting>> meeting_of(Options const& options, std::optional<SlurmStep> const& step) {
+  if (step && step->nodes() > 1) {
+    auto const port = options.rdzv_endpoint ? options.rdzv_endpoint->port : std::nullopt;
+    auto const given = options.rdzv_endpoint ? options.rdzv_endpoint->host : options.master_addr.value_or("");
+    bool const by_address = is_ip_literal(given) && !is_loopback(given);
+    return std::optional(StepMeeting{step->run_id, by_address ? given : step->node_names.front(),
+                                     port ? std::vector{*port} : port_sequence("doctor " + step->run_id, kPorts),
+                                     step->node_names, step->node_index, step->nodes(), options.local_addr,
+                                     by_address});
   }
-  Board& board = **opened;
-  board.tell(key_of("port", meeting.index), std::to_string(board.port()) + " " + own_name);
-  auto const shown = take_part(meeting, board, look, caretaker, deadline);
-  if (!first) {
-    static_cast<void>(board.ask("end", deadline + kToTell));  // others may call until then, or until the first one ends
-    return std::optional<std::vector<StepNode>>();
+  if (options.standalone || !options.nnodes || options.nnodes->max == 1) {
+    return std::optional<StepMeeting>();
   }
-  auto nodes = collect(meeting, board, deadline);
-  board.tell("end", "1");
-  return std::optional(std::move(nodes));
+  auto const nodes = options.nnodes->max;
+  if (!options.rdzv_endpoint && !options.master_addr) {
+    return usage("add --rdzv-endpoint HOST[:PORT], the first node, the same on all");
+  }
+  if (!options.node_rank || *options.node_rank >= nodes) {
+    return usage("add --node-rank, from 0 on the first node to " + std::to_string(nodes - 1));
+  }
+  auto const endpoint = options.rdzv_endpoint.value_or(Endpoint{options.master_addr.value_or(""), std::nullopt});
+  return std::optional(StepMeeting{options.rdzv_id.value_or("none"),
+                                   endpoint.host,
+                                   {endpoint.port.value_or(kDefaultPort)},
+                                   {},
+                                   *options.node_rank,
+                                   nodes,
+                                   options.local_addr,
+                                   is_ip_literal(endpoint.host)});
+}
+
+std::vector<std::uint32_t> peers_in(StepMeeting const& meeting) {
+  return peers_of(meeting.index, meeting.nodes, fnv1a(meeting.id));
+}
+
+std::vector<std::string> names_to_know(StepMeeting const& meeting) {
+  std::vector<std::string> names = {meeting.first};
+  if (meeting.by_address || !meeting.local_addr.empty()) {
+    return names;
+  }
+  for (auto const peer : peers_in(meeting)) {
+    if (peer > 0 && peer < meeting.names.size()) {
+      names.push_back(meeting.names[peer]);
+    }
+  }
+  return names;
+}
+
+std::string name_for_others(StepMeeting const& meeting, std::function<std::string()> const& towards_first) {
+  if (!meeting.local_addr.empty()) {
+    return meeting.local_addr;
+  }
+  if (!meeting.names.empty() && !meeting.by_address) {
+    return meeting.names[meeting.index];
+  }
+  return meeting.index == 0 && meeting.names.empty() ? meeting.first : towards_first();
+}
+
+// ---- which node calls which, and how the results are judged
+
+namespace {
+
+constexpr std::uint32_t kAllPairs = 16;
+constexpr int kRandomRounds = 3;        // for more than kAllPairs nodes
+constexpr std::size_t kNamed = 5;       // pairs or values that a finding names
+constexpr double kSlow = 5'000;         // µs
+constexpr double kSlowerThanMost = 10;  // times the median
+constexpr double kOff = 1'000'000;      // µs
+constexpr double kRefusedByMunge = 300'000'000;
+
+/// "0.123 ms", "1200 ms"
+std::string milliseconds(double us) {
+  auto const all = static_cast<std::uint64_t>(std::llround(us));
+  auto const thousandths = std::to_string(1000 + all % 1000).substr(1);
+  return std::to_string(all / 1000) + (all < 100'000 ? "." + thousandths : "") + " ms";
+}
+
+/// A call that came through, with the names of both nodes.
+struct GoodCall {
+  std::string pair;
+  double round_trip;
+};
+
+struct Calls {
+  std::size_t all = 0;
+  std::vector<std::string> failed;
+  std::vector<GoodCall> good;  // by round trip
+};
+
+Calls gather(std::vector<StepNode> const& nodes) {
+  Calls calls;
+  for (auto const& node : nodes) {
+    for (auto const& call : node.calls) {
+      if (call.to >= nodes.size()) {
+        continue;
+      }
+      ++calls.all;
+      auto const pair = node.host + " to " + nodes[call.to].host;
+      if (call.error.empty()) {
+        calls.good.push_back({pair, call.round_trip});
+      } else {
+        calls.failed.push_back(pair + " (" + call.error + ")");
+      }
+    }
+  }
+  std::sort(calls.good.begin(), calls.good.end(),
+            [](GoodCall const& a, GoodCall const& b) { return a.round_trip < b.round_trip; });
+  return calls;
+}
+
+Finding judge_calls(Calls const& calls) {
+  if (!calls.failed.empty()) {
+    return {Grade::failure, "calls", join_first(kNamed, calls.failed),
+            "a firewall, or nodes in different networks: allow TCP between them, or choose their common interface "
+            "with --rdzv-endpoint and --local-addr"};
+  }
+  if (calls.good.empty()) {
+    return {Grade::note, "calls", "none was made", ""};
+  }
+  auto const& slowest = calls.good.back();
+  auto const median = calls.good[calls.good.size() / 2].round_trip;
+  std::string const text = std::to_string(calls.all) + " of " + std::to_string(calls.all) + " came through, median " +
+                           milliseconds(median) + ", longest " + milliseconds(slowest.round_trip) + " (" +
+                           slowest.pair + ")";
+  if (slowest.round_trip > kSlow && slowest.round_trip > median * kSlowerThanMost) {
+    return {Grade::warning, "calls", text,
+            "check the links of that pair, or leave one of the nodes out with --exclude"};
+  }
+  return {Grade::fine, "calls", text, ""};
+}
+
+/// Judges the largest clock difference that any call has measured.
+Finding judge_clocks(std::vector<StepNode> const& nodes) {
+  double widest = 0;
+  std::string pair;
+  for (auto const& node : nodes) {
+    for (auto const& call : node.calls) {
+      if (call.error.empty() && call.to < nodes.size() && (pair.empty() || std::abs(call.ahead) > std::abs(widest))) {
+        widest = call.ahead;
+        pair = nodes[call.to].host + (call.ahead < 0 ? " is behind " : " is ahead of ") + node.host;
+      }
+    }
+  }
+  std::string const text = pair.empty() ? "not known" : "at most " + milliseconds(std::abs(widest)) + " apart: " + pair;
+  if (std::abs(widest) < kOff) {
+    return {Grade::fine, "clocks", text, ""};
+  }
+  return {std::abs(widest) < kRefusedByMunge ? Grade::warning : Grade::failure, "clocks", text,
+          "synchronize them by NTP: munge, and with it Slurm, refuses credentials more than 5 minutes old"};
+}
+
+bool all_reported(std::vector<StepNode> const& nodes) {
+  return std::all_of(nodes.begin(), nodes.end(), [](StepNode const& node) { return node.reported; });
+}
+
+/// "2.4.0 on node[1-3], 2.3.0 on node4"; "" when all are the same.
+std::string differences(std::vector<StepNode> const& nodes, std::string const& key) {
+  std::map<std::string, std::vector<std::string>> who;
+  for (auto const& node : nodes) {
+    if (node.reported) {
+      auto const value = value_of(node.facts, key);
+      who[value.empty() ? "none" : value].push_back(node.host);
+    }
+  }
+  std::vector<std::string> words;
+  words.reserve(who.size());
+  for (auto const& [value, hosts] : who) {
+    words.push_back(value + " on " + compress_hostlist(hosts));
+  }
+  return who.size() > 1 ? join_first(kNamed, words) : "";
+}
+
+void judge_sameness(Findings& found, std::vector<StepNode> const& nodes) {
+  struct What {
+    char const* key;
+    char const* name;
+    Grade grade;
+  };
+  bool differ = false;
+  for (auto const& [key, name, grade] :
+       {What{"gpu.driver", "NVIDIA driver", Grade::warning}, What{"gpu.count", "number of GPUs", Grade::warning},
+        What{"gpu.names", "GPUs", Grade::warning}, What{"nccl.version", "NCCL", Grade::warning},
+        What{"python.version", "Python", Grade::warning}, What{"torch.version", "torch", Grade::warning},
+        What{"torch.cuda", "torch's CUDA", Grade::warning}, What{"kernel.release", "Linux", Grade::note},
+        What{"cpus.usable", "number of CPUs", Grade::note}}) {
+    if (auto const text = differences(nodes, key); !text.empty()) {
+      differ = true;
+      found.push_back(
+          {grade, "differences", std::string(name) + ": " + text,
+           "all nodes should be alike: ask for one kind with --constraint, or leave some out with --exclude"});
+    }
+  }
+  if (!differ) {
+    found.push_back({Grade::fine, "differences",
+                     std::string("none in GPUs, driver, NCCL, Python, torch, Linux and CPUs") +
+                         (all_reported(nodes) ? "" : " of those that reported"),
+                     ""});
+  }
+}
+
+/// The nodes that reported this value; "" stands for no value.
+std::vector<std::string> hosts_with(std::vector<StepNode> const& nodes, char const* key, char const* value) {
+  std::vector<std::string> hosts;
+  for (auto const& node : nodes) {
+    if (node.reported && value_of(node.facts, key) == value) {
+      hosts.push_back(node.host);
+    }
+  }
+  return hosts;
+}
+
+Finding judge_sharing(std::vector<StepNode> const& nodes) {
+  auto const& first = nodes.front();
+  if (auto const shown = value_of(first.facts, "fs.shared"); shown != "1") {
+    return {Grade::note, "shared",
+            std::string("not known: the working directory of the first node ") +
+                (shown.empty() ? "did not answer" : "cannot be written"),
+            ""};
+  }
+  if (auto const without = hosts_with(nodes, "fs.shared", "0"); !without.empty()) {
+    return {Grade::note, "shared",
+            "the working directory of " + compress_hostlist(without) + " is not that of " + first.host,
+            "start from a directory on a shared file system, or copy program and data to each node (sbcast)"};
+  }
+  bool const locked = value_of(first.facts, "fs.locked") == "1";
+  if (auto const blind = hosts_with(nodes, "fs.lock_seen", "0"); locked && !blind.empty()) {
+    return {Grade::warning, "shared", compress_hostlist(blind) + " can lock a file that " + first.host + " has locked",
+            "compiler caches, HDF5 and SQLite files are corrupted there: mount it with locks (NFS: without nolock and "
+            "local_lock, Lustre: flock)"};
+  }
+  if (auto const hung = hosts_with(nodes, "fs.shared", ""); !hung.empty()) {
+    return {Grade::note, "shared",
+            "not known for " + compress_hostlist(hung) + ", whose working directory did not answer", ""};
+  }
+  return {Grade::fine, "shared",
+          std::string("all nodes") + (all_reported(nodes) ? "" : " that reported") + " share the working directory" +
+              (locked ? " and its locks" : ""),
+          ""};
+}
+
+/// The successor of `index` in a random circle of all nodes: each node calls one, and is called by one.
+std::uint32_t next_in_a_circle(std::uint32_t index, std::uint32_t nodes, std::uint64_t& state) {
+  std::vector<std::uint32_t> circle(nodes);
+  std::iota(circle.begin(), circle.end(), 0);
+  for (std::uint32_t left = nodes; left > 1; --left) {
+    state = state * 6364136223846793005U + 1442695040888963407U;  // Knuth's
+    std::swap(circle[left - 1], circle[(state >> 33U) % left]);
+  }
+  auto const at = std::find(circle.begin(), circle.end(), index) - circle.begin();
+  return circle[(static_cast<std::size_t>(at) + 1) % nodes];
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> peers_of(std::uint32_t index, std::uint32_t nodes, std::uint64_t seed) {
+  assert(index < nodes);
+  std::vector<std::uint32_t> peers;
+  if (nodes <= kAllPairs) {
+    for (std::uint32_t other = 0; other < nodes; ++other) {
+      if (other != index) {
+        peers.push_back(other);
+      }
+    }
+    return peers;
+  }
+  std::set<std::uint32_t> chosen = {(index + 1) % nodes};
+  std::uint64_t state = seed;
+  for (int round = 0; round < kRandomRounds; ++round) {
+    chosen.insert(next_in_a_circle(index, nodes, state));
+  }
+  return {chosen.begin(), chosen.end()};
+}
+
+Facts write_calls(std::vector<Call> const& calls) {
+  Facts facts;
+  for (auto const& call : calls) {
+    facts["call." + std::to_string(call.to)] =
+        call.error.empty() ? std::to_string(call.round_trip) + " " + std::to_string(call.ahead) : "! " + call.error;
+  }
+  return facts;
+}
+
+std::vector<Call> read_calls(Facts const& facts) {
+  std::vector<Call> calls;
+  for (auto const& [key, value] : facts) {
+    auto const to = key.starts_with("call.") ? number(key.substr(5)) : std::nullopt;
+    if (!to || *to > 1e6) {
+      continue;
+    }
+    Call call;
+    call.to = static_cast<std::uint32_t>(*to);
+    auto const words = split(value, ' ');
+    if (value.starts_with("! ")) {
+      call.error = value.substr(2);
+    } else if (words.size() == 2) {
+      bool const behind = words[1].starts_with('-');
+      auto const ahead = number(words[1].substr(behind ? 1 : 0));
+      auto const round_trip = number(words[0]);
+      if (!ahead || !round_trip) {
+        continue;
+      }
+      call.round_trip = *round_trip;
+      call.ahead = behind ? -*ahead : *ahead;
+    } else {
+      continue;
+    }
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+Finding judge_no_table(Error const& why) {
+  std::string remedy = "check that cxxrun --doctor runs on that node, and the network between";
+  if (why.code == Errc::permission) {
+    remedy =
+        "a job needs one of these on both: munged with one key, clocks within 5 minutes and one user (try munge -n | "
+        "ssh NODE unmunge), a home directory that they share, or CXXRUN_SECRET_FILE";
+  } else if (why.code == Errc::in_use) {
+    remedy = "give all nodes another port: --rdzv-endpoint HOST:PORT";
+  }
+  return {Grade::failure, "nodes", why.message(), remedy};
+}
+
+Findings judge_step(std::vector<StepNode> const& nodes) {
+  Findings found;
+  std::vector<std::string> missing;
+  for (auto const& node : nodes) {
+    if (!node.reported) {
+      missing.push_back(node.host);
+    }
+  }
+  if (!missing.empty()) {
+    found.push_back({Grade::failure, "nodes", "no report from " + compress_hostlist(missing),
+                     "see the output of these nodes above; leave them out with --exclude"});
+  } else {
+    found.push_back({Grade::fine, "nodes", "all " + std::to_string(nodes.size()) + " reported", ""});
+  }
+  found.push_back(judge_calls(gather(nodes)));
+  found.push_back(judge_clocks(nodes));
+  judge_sameness(found, nodes);
+  found.push_back(judge_sharing(nodes));
+  auto const without = std::find_if(nodes.begin(), nodes.end(),
+                                    [](auto const& node) { return !value_of(node.facts, "munge.error").empty(); });
+  if (without != nodes.end()) {
+    found.push_back(
+        {Grade::note, "MUNGE", "not used on " + without->host + ": " + value_of(without->facts, "munge.error"),
+         "not needed: these nodes authenticate each other by a shared home directory or CXXRUN_SECRET_FILE"});
+  } else {
+    found.push_back({Grade::fine, "MUNGE", "works between the nodes", ""});
+  }
+  return found;
 }
 
 }  // namespace cxxrun::launcher::doctor

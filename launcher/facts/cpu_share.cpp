@@ -12,13 +12,13 @@ constexpr std::uint64_t kMost = 1U << 20U;
 // Not inherited from the job script since Slurm 22.05: srun(1), --cpus-per-task.
 constexpr char const* kRemedy = "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun, or give srun -c N";
 
-/// 0: not said.
+/// 0 if the variable is not set or invalid.
 std::uint32_t number_of(Environment const& environment, char const* name) {
   auto const value = parse_unsigned(value_of(environment, name), 1, kMost);
   return value ? static_cast<std::uint32_t>(*value) : 0;
 }
 
-/// Each task of the node may use all of its CPUs.
+/// Whether Slurm left the tasks of the node unbound, so that each may use all CPUs.
 bool tasks_share(Environment const& environment, CpuUse const& use) {
   auto const on_node = number_of(environment, "SLURM_CPUS_ON_NODE");
   auto const asked = number_of(environment, "SLURM_CPUS_PER_TASK");

@@ -14,7 +14,7 @@ using std::chrono::duration_cast;
 using std::chrono::seconds;
 
 constexpr std::int64_t kYear = 366LL * 86'400;
-/// So long after its start a job without a limit ends for Slurm, as steps of 24.11.5 and 26.05.5 are told.
+/// A job without a limit gets an end this long after its start, as seen in steps of Slurm 24.11.5 and 26.05.5.
 constexpr std::int64_t kNever = 365LL * 86'400;
 
 Result<Millis> no_time_limit() {
@@ -78,7 +78,7 @@ Result<Millis> parse_time_limit(std::string_view text) {
   if (!days) {
     return no_time_limit();
   }
-  // Without days one or two numbers begin with minutes; otherwise the first is hours.
+  // Without days, one or two numbers start with minutes; otherwise the first number is hours.
   if (!has_days && numbers.size() < 3) {
     numbers.insert(numbers.begin(), 0);
   }
@@ -162,7 +162,7 @@ struct Turn : BasicTurn<State, Action, EndPlan> {
     if (event.missing > 0 && event.workers > 0 && state.looks == 0) {
       say(Level::warn, signal_name(policy.checkpoint->signal) + " to " + std::to_string(event.workers - event.missing) +
                            " of " + counted(event.workers, "worker") +
-                           " here: the others have no handler for it; it is tried again");
+                           " here: the others have no handler for it yet, and are tried again");
     }
     if (event.missing == 0) {
       state.next_look.reset();
@@ -196,7 +196,7 @@ struct Turn : BasicTurn<State, Action, EndPlan> {
       }
       state.passed = true;
       state.next_look.reset();
-      act(Pass{policy.checkpoint->signal});  // its answer sets the alarm
+      act(Pass{policy.checkpoint->signal});  // Passed sets the alarm
       return;
     }
     set_alarm();

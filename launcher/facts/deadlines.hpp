@@ -1,7 +1,7 @@
-// Deadlines: when the job's time is up, and what the workers are told before. Pure.
+// Deadlines: when the job's time is up, and when workers get --checkpoint-signal before that. Pure.
 //
-// The wall clock is read once, at start, to turn Slurm's end time into an instant of the monotonic clock; everything
-// after that is a function of events and instants. The shell is end_watch.cpp; docs/use/signals.md says what follows.
+// The wall clock is read once, at start, to turn Slurm's end time into an instant of the steady clock. Everything after
+// that depends on events and instants alone. The shell is launcher/job_end/end_watch.cpp. docs/use/signals.md.
 #pragma once
 
 #include <cstddef>
@@ -21,80 +21,78 @@ namespace cxxrun::launcher {
 /// --checkpoint-signal SIGNAL@SECONDS.
 struct CheckpointSignal {
   int signal = 0;
-  Millis before{0};  ///< the end
+  Millis before{0};  ///< time before the end
   bool operator==(CheckpointSignal const&) const = default;
 };
-/// "USR1@120" or "SIGUSR1@120"; at most a year. A signal that nobody can catch is refused.
+/// "USR1@120" or "SIGUSR1@120"; at most a year. Refuses SIGKILL and SIGSTOP, which no program can catch.
 [[nodiscard]] Result<CheckpointSignal> parse_checkpoint_signal(std::string_view text);
 /// Slurm's forms: MIN, MIN:SEC, H:M:S, D-H, D-H:M, D-H:M:S. Zero, UNLIMITED and INFINITE: no limit, which is 0 ms.
 [[nodiscard]] Result<Millis> parse_time_limit(std::string_view text);
 
-/// The lines of slurm.conf and cgroup.conf that decide how a job's end reaches cxxrun.
+/// The settings of slurm.conf and cgroup.conf that decide how the end of a job reaches cxxrun.
 struct SlurmConf {
-  Millis kill_wait{30'000};        ///< KillWait: from Slurm's SIGTERM to its SIGKILL; Slurm's own default is 30 s
+  Millis kill_wait{30'000};        ///< KillWait: from Slurm's SIGTERM to its SIGKILL; 30 s is Slurm's default
   bool tracks_by_parents = false;  ///< proctrack/linuxproc
   bool signals_children = false;   ///< SignalChildrenProcesses, since Slurm 23.11
-  /// Slurm's signals go to every descendant of a task, not to it alone.
+  /// Whether Slurm signals every descendant of a task instead of the task alone.
   [[nodiscard]] bool signals_all() const { return tracks_by_parents || signals_children; }
   bool operator==(SlurmConf const&) const = default;
 };
 
-/// Of both files, one behind the other. Reads KEY=VALUE lines as Slurm does: keys in any case, '#' begins a comment.
-/// Files named by Include are not read, and what is malformed or missing keeps Slurm's default. Total: any text has an
-/// answer.
+/// `text`: both files, concatenated. Reads KEY=VALUE lines as Slurm does: keys in any case, '#' starts a comment.
+/// Ignores Include. A missing or malformed setting keeps Slurm's default. Total.
 [[nodiscard]] SlurmConf parse_slurm_conf(std::string_view text);
 
-/// When this job is over, as known at its start.
+/// When this job ends, as known at its start.
 struct EndPlan {
   std::optional<TimePoint> end;
-  bool ours = false;  ///< by --time-limit: nobody but us ends the job then
+  bool ours = false;  ///< the end is that of --time-limit, so cxxrun itself ends the job
   std::optional<CheckpointSignal> checkpoint;
   std::vector<std::string> notes;  ///< options that have no effect here
 };
-/// In seconds since 1970, "" when not set.
+/// Seconds since 1970 as text; "" if not set.
 struct SlurmTimes {
   std::string start;  ///< SLURM_JOB_START_TIME
-  std::string end;    ///< SLURM_JOB_END_TIME; 0 and an end a year after the start or later: the job has no limit
+  std::string end;    ///< SLURM_JOB_END_TIME; 0, or a year or more after the start, stands for no limit
 };
-/// The earlier of Slurm's end and that by `time_limit` (0: none), which counts from `start`. `unix_now` is the wall
-/// clock at `start`.
+/// The end is the earlier of Slurm's and `start` + `time_limit` (0: no limit). `unix_now` is the wall clock at `start`.
 [[nodiscard]] EndPlan plan_end(std::optional<CheckpointSignal> const& checkpoint, Millis time_limit,
                                SlurmTimes const& slurm, std::int64_t unix_now, TimePoint start);
 
 namespace countdown {
 
-/// What has happened so far. The signal goes once to each worker: to those of every generation that runs in the last
-/// --checkpoint-signal seconds, because those of a restart have to save their work as well.
+/// The signal goes once to each worker of every generation that runs within the last --checkpoint-signal seconds:
+/// workers of a restart have to save their work as well.
 struct State {
   bool workers_run = false;
-  bool ended = false;                  ///< the end was announced to the agent
-  bool announced = false;              ///< the line about the signal was said
+  bool ended = false;                  ///< EndJob was issued
+  bool announced = false;              ///< the signal was logged
   bool passed = false;                 ///< the signal was passed to some generation
-  std::size_t looks = 0;               ///< at this generation
-  std::size_t missing = 0;             ///< workers of it that had not got the signal at the last look
-  std::optional<TimePoint> next_look;  ///< nothing: not before the signal is due, or all workers have had it
+  std::size_t looks = 0;               ///< retries for the current generation
+  std::size_t missing = 0;             ///< workers of it that had not received the signal at the last attempt
+  std::optional<TimePoint> next_look;  ///< next attempt; empty if none is needed any more
 };
 
-struct WorkersRun {};  ///< a generation has been started
-struct WorkersEnd {};  ///< none runs, or they are being stopped
+struct WorkersRun {};  ///< a generation was started
+struct WorkersEnd {};  ///< its workers have ended or are being stopped
 /// The answer to Pass.
 struct Passed {
   std::size_t missing = 0;  ///< workers that do not catch the signal (yet)
-  std::size_t workers = 0;  ///< that run
+  std::size_t workers = 0;  ///< running workers
 };
 struct Tick {};
 using Event = std::variant<WorkersRun, WorkersEnd, Passed, Tick>;
 
-/// Pass the signal to the workers that catch it and have not had it; answer with Passed.
+/// Send the signal to the workers that catch it and have not received it; answer with Passed.
 struct Pass {
   int signal = 0;
   bool operator==(Pass const&) const = default;
 };
-/// The time is up: end the job as SIGTERM does.
+/// The time is up: end the job as on SIGTERM.
 struct EndJob {
   bool operator==(EndJob const&) const = default;
 };
-/// Send Tick then; replaces an earlier one.
+/// Send Tick at that time; replaces an earlier request.
 struct WakeAt {
   TimePoint at;
   bool operator==(WakeAt const&) const = default;
@@ -102,8 +100,8 @@ struct WakeAt {
 using Action = std::variant<Pass, EndJob, WakeAt>;
 
 using Step = BasicStep<State, Action>;
-/// A worker that is still importing has no handler yet and would die of the signal: it is looked at again after 1, 2,
-/// 5, 10, 20 and 40 s, then given up with one line.
+/// A worker that is still importing has no handler yet and would die of the signal. It is tried again after 1, 2, 5,
+/// 10, 20 and 40 s, then given up with a log line.
 [[nodiscard]] Step step(State const& state, Event const& event, TimePoint now, EndPlan const& plan);
 
 }  // namespace countdown

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxAddresses = 16;
 constexpr std::size_t kMaxText = 256;
 constexpr int kFormat = 1;
 
-/// A name from outside as part of a file name.
+/// Makes a name from outside usable as part of a file name.
 std::string as_part(std::string const& text) {
   std::string part = text.substr(0, 64);
   std::replace_if(
@@ -36,10 +36,10 @@ bool is_number(Json const& json, char const* name, std::uint64_t least, std::uin
          json[name].get<std::uint64_t>() <= most;
 }
 
-/// The first thing that is wrong with it; "" when it can be read.
+/// The first problem; "" if the file is valid.
 char const* problem_of(Json const& json) {
   if (!json.is_object() || !is_number(json, "cxxrun_rendezvous", kFormat, kFormat)) {
-    return "it does not begin as one";
+    return "not the expected format";
   }
   for (char const* const name : {"job", "run_id", "nonce", "key", "host"}) {
     if (!is_short_text(json, name)) {
@@ -81,7 +81,8 @@ std::string discovery_text(Discovery const& discovery) {
 
 bool supersedes(Discovery const& there, Discovery const& ours) {
   bool const same = there.run_id == ours.run_id && there.restarts == ours.restarts && there.key == ours.key;
-  bool const recognised = !ours.key.empty() || ours.elected != Discovery{}.elected;  // else it may be of an older job
+  // Without a key the first coordinator cannot tell a file of its own job from one of an older job.
+  bool const recognised = !ours.key.empty() || ours.elected != Discovery{}.elected;
   return same && recognised && there.elected > ours.elected;
 }
 
@@ -148,7 +149,7 @@ Result<Discovery> choose_discovery(std::vector<Discovery> const& found, JoinTarg
                                    std::string const& dir) {
   std::string const asked = "--join " + text_of(target) + ": ";
   std::vector<Discovery> candidates;
-  bool const step_given = !target.step.empty();  // then its own file first: the job's may be a leftover
+  bool const step_given = !target.step.empty();  // then prefer the step's own file: that of the job may be stale
   for (bool const of_whole_job : {!step_given, step_given}) {
     std::copy_if(found.begin(), found.end(), std::back_inserter(candidates),
                  [&](Discovery const& each) { return each.run_id.empty() == of_whole_job; });
@@ -167,7 +168,7 @@ Result<Discovery> choose_discovery(std::vector<Discovery> const& found, JoinTarg
     return fail(Errc::usage, asked + "it could be " + join(names, " or ") + "; say which with --join JOBID.STEP");
   }
   Discovery chosen = candidates.front();
-  if (chosen.run_id.empty() && !target.step.empty()) {  // the id that the step's own agents have
+  if (chosen.run_id.empty() && !target.step.empty()) {  // the id that the agents of the step use
     chosen.run_id = text_of(target) + (chosen.restarts == 0 ? "" : "." + std::to_string(chosen.restarts));
   }
   return chosen;

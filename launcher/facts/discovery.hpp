@@ -1,8 +1,8 @@
-// Discovery: the small file in the shared home by which the steps of a job, and nodes that are added to it, find its
-// coordinator. Names and contents; pure. discovery_file.hpp reads and writes.
+// Discovery: the small file in the shared home directory by which steps of a job, and nodes that are added to it, find
+// the coordinator. Its name and contents; place/discovery_file.hpp reads and writes it. Pure.
 //
-// CLUSTER-JOB is written by cxxrun-rendezvous, CLUSTER-JOB.STEP by the first agent of a step that nodes may be added
-// to, and by each agent that is elected to coordinate it.
+// cxxrun-rendezvous writes CLUSTER-JOB. CLUSTER-JOB.STEP is written by the first agent of a step that nodes may be
+// added to, and by each agent that is elected to coordinate it.
 #pragma once
 
 #include <array>
@@ -17,30 +17,30 @@
 
 namespace cxxrun::launcher {
 
-/// What the file says.
+/// The contents of the file.
 struct Discovery {
   std::string job;                     ///< Slurm's job id
-  std::uint32_t restarts = 0;          ///< SLURM_RESTART_COUNT of the job when it was written
-  std::string run_id;                  ///< the run that the coordinator has; "" = those of the whole job
-  std::vector<std::string> addresses;  ///< names or literals of one host, the best one first; at most 16
+  std::uint32_t restarts = 0;          ///< SLURM_RESTART_COUNT when the file was written
+  std::string run_id;                  ///< the run that the coordinator serves; "" = all runs of the job
+  std::vector<std::string> addresses;  ///< names or literals of its host, the best first; at most 16
   std::uint16_t port = 0;
-  std::string nonce;  ///< by which the coordinator is recognised: somebody else may have its port by now
-  std::string key;    ///< of its runs, in hexadecimal digits; "" = --auth none
-  std::array<std::uint64_t, 3>
-      elected{};         ///< by which generation, and the ballot (round, rank); 0: by nobody, the first
-  std::string host;      ///< for people
+  std::string nonce;  ///< identifies the coordinator: another program may have its port by now
+  std::string key;    ///< key of its runs, in hexadecimal; "" = --auth none
+  /// The generation that elected the coordinator, and the ballot (round, rank); zeros for the first coordinator.
+  std::array<std::uint64_t, 3> elected{};
+  std::string host;      ///< informational
   std::int64_t pid = 0;  ///< on that host
-  std::string path;      ///< of the file; not in it
+  std::string path;      ///< of the file; not stored in it
   bool operator==(Discovery const&) const = default;
 };
 
-/// Whether `there` is of an agent that was elected later in the same run: `ours` comes too late to take its place.
+/// Whether `there` belongs to an agent that was elected later in the same run, so that `ours` must not replace it.
 [[nodiscard]] bool supersedes(Discovery const& there, Discovery const& ours);
 
-/// A job to be joined: JOBID or JOBID.STEP.
+/// The job of --join: JOBID or JOBID.STEP.
 struct JoinTarget {
   std::string job;
-  std::string step;  ///< "" = the only one
+  std::string step;  ///< "" = not given
   bool operator==(JoinTarget const&) const = default;
 };
 
@@ -48,25 +48,25 @@ struct JoinTarget {
 inline constexpr std::size_t kMaxDiscovery = 16384;
 
 [[nodiscard]] std::string discovery_text(Discovery const& discovery);
-/// Errc::protocol, naming `path`, for anything that is not such a file. Total.
+/// Errc::protocol, naming `path`, for any other text. Total.
 [[nodiscard]] Result<Discovery> parse_discovery(std::string_view text, std::string const& path);
 
-/// SLURM_RESTART_COUNT: how often the job was requeued; 0 when it is not set.
+/// SLURM_RESTART_COUNT: how often the job was requeued; 0 if not set.
 [[nodiscard]] std::uint32_t restart_count(Environment const& environment);
-/// $CXXRUN_DISCOVERY_DIR, else $HOME/.cxxrun/rendezvous; "" when neither is set.
+/// $CXXRUN_DISCOVERY_DIR, else $HOME/.cxxrun/rendezvous; "" if neither is set.
 [[nodiscard]] std::string discovery_dir(Environment const& environment);
-/// The file name for this Slurm job; with a step, for that step alone. "" outside a job.
+/// The file name for this Slurm job, or for one step of it. "" outside a job.
 [[nodiscard]] std::string discovery_name(Environment const& environment, std::string const& step = "");
 
-/// Nothing when the job was requeued since the file was written: its writer has ended with the earlier run.
+/// Empty if the job was requeued since the file was written: its writer ended with the earlier run.
 [[nodiscard]] std::optional<Discovery> of_this_run_of_the_job(std::optional<Discovery> discovery,
                                                               Environment const& environment);
 
 [[nodiscard]] Result<JoinTarget> parse_join_target(std::string const& text);
-/// Whether a file of that name may lead to the target. Without SLURM_CLUSTER_NAME any cluster will do.
+/// Whether a file of that name may be of the target. Without SLURM_CLUSTER_NAME any cluster matches.
 [[nodiscard]] bool may_lead_to(std::string_view name, JoinTarget const& target, Environment const& environment);
-/// The one that leads there: that of cxxrun-rendezvous before those of steps. Errc::closed when there is none,
-/// Errc::usage when it could be several; the line says what to type.
+/// The file of the target: that of cxxrun-rendezvous before those of steps, or the other way round if the target names
+/// a step. Errc::closed if there is none, Errc::usage if there are several; the text says what to type.
 [[nodiscard]] Result<Discovery> choose_discovery(std::vector<Discovery> const& found, JoinTarget const& target,
                                                  std::string const& dir);
 

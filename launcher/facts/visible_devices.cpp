@@ -29,7 +29,7 @@ bool names_device(std::string_view entry) {
          entry.starts_with("MIG-");
 }
 
-/// The devices that a list names, up to the first entry that is none.
+/// The devices in the list, up to the first entry that is not one; empty if the variable is not set.
 std::optional<Entries> entries_of(Environment const& environment, std::string_view name) {
   auto const list = find_value(environment, std::string(name));
   if (!list) {
@@ -46,7 +46,7 @@ std::optional<Entries> entries_of(Environment const& environment, std::string_vi
   return entries;
 }
 
-/// Those of `list` that are among `count` devices, up to the first number that is not.
+/// The entries up to the first number that is not below `count`.
 Entries among(Entries list, std::size_t count) {
   auto const outside = std::find_if(list.begin(), list.end(), [count](std::string const& entry) {
     auto const number = number_in<std::uint64_t>(entry);
@@ -86,12 +86,12 @@ std::optional<List> list_in_effect(Environment const& environment) {
   return std::nullopt;
 }
 
-/// What Slurm says of how it bound devices to tasks: for example "gpu:per_task:1", "gpu:verbose,map_gpu:3,1" or, since
-/// 23.11, "gres/gpu:mask:0x3,0xc". What slurmd did comes before what the job script was asked for.
+/// How Slurm bound devices to tasks: for example "gpu:per_task:1", "gpu:verbose,map_gpu:3,1" or, since 23.11,
+/// "gres/gpu:mask:0x3,0xc". What slurmd did takes precedence over what the job asked for.
 std::string binding_of(Environment const& environment) {
   for (char const* const name : {"SLURMD_TRES_BIND", "SLURM_TRES_BIND", "SLURM_GPU_BIND"}) {
     if (auto const binding = find_value(environment, name)) {
-      return binding->substr(0, binding->find_first_of("+;"));  // of other kinds of devices
+      return binding->substr(0, binding->find_first_of("+;"));  // without other kinds of devices
     }
   }
   return "";
@@ -103,7 +103,7 @@ bool bound_to_tasks(std::string_view binding) {
                      [binding](char const* kind) { return binding.find(kind) != std::string_view::npos; });
 }
 
-/// What stands behind the first of these words; "" without one of them.
+/// The text behind the first of `words` that occurs; "" if none does.
 std::string_view behind(std::string_view text, std::initializer_list<std::string_view> words) {
   for (auto const word : words) {
     if (auto const at = text.find(word); at != std::string_view::npos) {
@@ -113,7 +113,8 @@ std::string_view behind(std::string_view text, std::initializer_list<std::string
   return "";
 }
 
-/// The devices of each task as a set, by local rank: "0,1*2" are three tasks, and the list begins again at its end.
+/// Whether two of the tasks get a common device. The list has an entry for each local rank and repeats: "0,1*2" is for
+/// three tasks.
 bool overlap(std::string_view list, std::uint32_t tasks, int base) {
   std::vector<std::uint64_t> sets;
   for (auto const& entry : split(list, ',')) {
@@ -144,7 +145,7 @@ bool binds_twice(std::string_view binding, std::uint32_t tasks) {
 
 constexpr char const* kZero = ": LOCAL_RANK is 0 and LOCAL_WORLD_SIZE 1 in every worker, as for the visible devices";
 
-/// `who`: tasks or workers, so many that they share what each of them sees, `list`; `all` are the devices of the node.
+/// `who`: "tasks" or "workers". `list`: what each of them sees. `all`: the number of devices of the node.
 std::string sharing_line(std::uint32_t count, char const* who, List const& list, std::uint64_t all) {
   std::string const what = list.of_mig() ? "MIG device" : "GPU";
   std::string const some = std::to_string(list.entries.size());
@@ -206,7 +207,7 @@ std::optional<DeviceChoice> device_of(Environment const& environment, std::uint3
     return DeviceChoice{std::string(kCuda), std::to_string(local_rank)};
   }
   if (local_rank == 0 && find_value(environment, std::string(list->name)) == "") {
-    return DeviceChoice{std::string(list->name), ""};  // none of the GPUs, as asked
+    return DeviceChoice{std::string(list->name), ""};  // the user asked for no GPU
   }
   return local_rank < list->entries.size()
              ? std::optional(DeviceChoice{std::string(list->name), list->entries[local_rank]})
@@ -233,7 +234,7 @@ std::optional<std::uint32_t> slurm_devices(Environment const& environment) {
 TaskDevices devices_of_tasks(Environment const& environment, std::uint32_t tasks_on_node) {
   auto const list = list_in_effect(environment);
   if (!list || list->entries.empty()) {
-    return {};  // all are visible, or none: nothing to count from 0
+    return {};  // all devices are visible, or none
   }
   std::uint64_t const named = list->entries.size();
   auto const allotted = parse_unsigned(value_of(environment, "SLURM_GPUS_ON_NODE"), named, kMaxDevices);

@@ -1,4 +1,4 @@
-// The GPUs a process sees, as far as the environment tells. Pure.
+// The GPUs that a process sees, as far as the environment tells. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@
 
 namespace cxxrun::launcher {
 
-/// How many devices the lists name that are in effect; none when none is set. Counting ends at the first entry that is
-/// no device, as in CUDA. HIP_VISIBLE_DEVICES counts among those of ROCR_VISIBLE_DEVICES where both are set; else the
-/// first of CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and ZE_AFFINITY_MASK that is set counts.
-/// Where MIG devices are among CUDA's, they alone do.
+/// The number of devices in the list in effect; empty if no list is set. The list in effect is HIP_VISIBLE_DEVICES,
+/// counted among ROCR_VISIBLE_DEVICES, if both are set; else the first of CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES,
+/// ROCR_VISIBLE_DEVICES and ZE_AFFINITY_MASK that is set. A list ends at the first entry that is not a device, as in
+/// CUDA. If CUDA's list has MIG devices, only they count.
 [[nodiscard]] std::optional<std::uint32_t> named_devices(Environment const& environment);
 
-/// A line when HIP sees fewer devices than its own list names, else "". `amd`: the GPUs of this machine are AMD's, for
-/// which CUDA_VISIBLE_DEVICES is such a list, too.
+/// A warning if HIP sees fewer devices than its list names, else "". `amd`: this machine has AMD GPUs, for which
+/// CUDA_VISIBLE_DEVICES is such a list, too.
 [[nodiscard]] std::string hidden_devices(Environment const& environment, bool amd);
 
-/// How many devices of MIG CUDA_VISIBLE_DEVICES names; none when it names none. CUDA shows a process one of them.
+/// The number of MIG devices in CUDA_VISIBLE_DEVICES; empty if there are none. CUDA shows a process only one of them.
 [[nodiscard]] std::optional<std::uint32_t> mig_devices(Environment const& environment);
 
-/// A line when so many workers of a node would all get the first MIG device, because no list names those of the GPUs
-/// with these numbers, which are partitioned; else "".
+/// A warning if all workers of a node would get the same MIG device, because they see partitioned GPUs whose MIG
+/// devices no list names; else "". `partitioned`: the numbers of these GPUs.
 [[nodiscard]] std::string unnamed_partitions(Environment const& environment,
                                              std::vector<std::uint32_t> const& partitioned, std::uint32_t workers);
 
@@ -35,29 +35,30 @@ struct DeviceChoice {
   bool operator==(DeviceChoice const&) const = default;
 };
 
-/// The device of one worker alone: that entry of the list in effect, or the number in CUDA_VISIBLE_DEVICES where CUDA
-/// has none. Nothing where the list is too short.
+/// The variable that shows a worker its own device alone: its entry of the list in effect, or its number in
+/// CUDA_VISIBLE_DEVICES if no list or only ROCR's is set. Empty if the list is too short.
 [[nodiscard]] std::optional<DeviceChoice> device_of(Environment const& environment, std::uint32_t local_rank);
 
 /// The list in effect as it was set, for messages: "CUDA_VISIBLE_DEVICES=0,1"; "" without one.
 [[nodiscard]] std::string visible_list(Environment const& environment);
 
-/// The GPUs that Slurm gave this task: what it made visible or, where it makes all visible, how many it allotted on
-/// this node. None when Slurm gave none or this is no process of slurmd's.
+/// The number of GPUs that Slurm gave this task: those in the list in effect or, without one, those allotted on this
+/// node. Empty if Slurm gave none or slurmd did not start this process.
 [[nodiscard]] std::optional<std::uint32_t> slurm_devices(Environment const& environment);
 
-/// What several tasks of a node see.
+/// How several tasks of a node see its GPUs.
 struct TaskDevices {
-  bool own = false;  ///< each counts its devices from 0; else the tasks spread over them by their local rank
-  std::string line;  ///< what to tell the user; "" = nothing
+  bool own = false;  ///< each task uses its devices from 0 on; else tasks choose by local rank among the same devices
+  std::string line;  ///< for the log; "" = nothing
   bool operator==(TaskDevices const&) const = default;
 };
 
-/// Own are those that Slurm says it bound to tasks, and a part of the step's so small that each task can have another.
-/// One visible device is number 0, whoever else sees it. That fewer are visible than there are tasks proves nothing.
+/// Devices are own if Slurm says that it bound them to tasks, or if a task sees so few of the step's that every task
+/// can have others. A single visible device always counts as own: it is number 0, even if other tasks see it, too.
+/// Fewer visible devices than tasks alone prove nothing.
 [[nodiscard]] TaskDevices devices_of_tasks(Environment const& environment, std::uint32_t tasks_on_node);
 
-/// The line for so many workers of one agent: they share devices, or see one of MIG each; "" when each has its own.
+/// A log line if the workers of one agent share devices, or see one MIG device each; "" if each has its own.
 [[nodiscard]] std::string devices_of_workers(Environment const& environment, std::uint32_t workers);
 
 }  // namespace cxxrun::launcher

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <csignal>
 #include <optional>
 #include <utility>
@@ -18,7 +19,6 @@
 #include "launcher/logs/log_names.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "src/base/core/exit_status.hpp"
-#include "src/base/core/rank_name.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/fd.hpp"
 #include "src/base/os/log.hpp"
@@ -33,12 +33,13 @@ using boost::system::error_code;
 
 constexpr std::size_t kShownOperations = 3;
 constexpr std::size_t kShownFrames = 8;
-constexpr std::size_t kShownPythonFrames = 16;  // a DataLoader that waits takes 11 of them
-constexpr Millis kLastLook{2000};               // Python's stacks may take as long
+constexpr std::size_t kShownPythonFrames = 16;  // a waiting DataLoader takes 11 of them
+constexpr Millis kLastLook{2000};               // before the end of the grace; Python's stacks may take as long
 constexpr std::chrono::seconds kProbePatience{10};
-constexpr std::chrono::seconds kAfterKill{2};  // a debugger that SIGKILL does not end is not waited for
+constexpr std::chrono::seconds kAfterKill{2};  // then a debugger that survives SIGKILL is not waited for
 constexpr std::size_t kMostProbeBytes = std::size_t{256} * 1024;
 
+/// A run of the debugger: collects its output, and kills it if it takes too long.
 class Probe : public std::enable_shared_from_this<Probe> {
  public:
   Probe(asio::io_context& io, os::UniqueFd output, pid_t debugger, std::function<void(std::string)> done)
@@ -61,7 +62,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
     });
   }
 
-  /// What there is; false at the end. What is too much is read and forgotten, so that the debugger can end.
+  /// Reads what is available; false at the end. Excess output is read and dropped, so that the debugger can end.
   bool read_some() {
     std::array<char, 4096> part{};
     error_code error;
@@ -73,7 +74,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
   }
 
   void too_slow() {
-    kill(-debugger_, SIGKILL);  // its session; it is not reaped, so the number is its own
+    kill(-debugger_, SIGKILL);  // its session; it is not reaped yet, so the pid is still its own
     text_ += "\ngdb took longer than 10 s\n";
     timer_.after(kAfterKill, [this] { finish(); });
   }
@@ -99,13 +100,13 @@ class Probe : public std::enable_shared_from_this<Probe> {
   std::string text_;
 };
 
-/// Runs gdb on `pid`, which stands still meanwhile, and calls `done` once, from the io_context, within about 12 s: with
-/// what gdb wrote, or one line that says why there is nothing (no gdb in PATH, not allowed, too slow). The debugger is
-/// a child of this process that the Supervisor reaps and never counts as a worker's. Blocks as long as a process takes
-/// to start. `environment`: PATH, and what gdb inherits.
+/// Runs gdb on `pid`, which is stopped for that time. Calls `done` once, from the io_context, within about 12 s: with
+/// gdb's output, or one line that says why there is none (no gdb in PATH, not allowed, too slow). The debugger is a
+/// child of this process; the Supervisor reaps it and never takes it for a worker. Blocks while the process starts.
+/// `environment`: PATH, and what gdb inherits.
 void probe_stack(asio::io_context& io, Supervisor& supervisor, pid_t pid, Environment environment,
                  std::function<void(std::string written)> done) {
-  environment.erase("DEBUGINFOD_URLS");  // it would fetch symbols over the network
+  environment.erase("DEBUGINFOD_URLS");  // gdb would fetch symbols over the network
   auto started = os::spawn_piped(debugger_command(pid), as_words(environment));
   if (!started) {
     asio::post(io, [done = std::move(done), why = "none: " + started.error().message() + "\n"] { done(why); });
@@ -149,7 +150,7 @@ void HangGuard::stopping(StopOrder const& order) {
   end();
   if (order.grace > Millis{0}) {
     auto const left = std::min(kLastLook, order.grace / 2);
-    late_timer_.after(order.grace - left, [this, order, left] { look_at_late(order, left); });
+    late_timer_.after(order.grace - left, [this, order, left] { report_late_workers(order, left); });
   }
 }
 
@@ -170,19 +171,19 @@ rendezvous::StepTimes HangGuard::steps(std::uint64_t number) const {
   return all;
 }
 
-// ---- looking -----------------------------------------------------------------------------------------------
+// ---- watching ----------------------------------------------------------------------------------------------
 
 void HangGuard::arm() {
   timer_.after(policy_.sample(), [this] {
     arm();
     if (!frozen_) {
-      look_around();
-      look_for_unseen_workers();
+      watch_pages();
+      watch_unseen_workers();
     }
   });
 }
 
-/// The worker's figures, when it has a Communicator of this generation.
+/// The worker's figures, if it has a Communicator of this generation.
 std::optional<worker::Figures> HangGuard::figures_of(std::uint32_t local_rank) {
   auto const* const page = supervisor_.page(local_rank);
   if (page == nullptr || !generation_) {
@@ -192,52 +193,54 @@ std::optional<worker::Figures> HangGuard::figures_of(std::uint32_t local_rank) {
   return figures.generation == generation_->number ? std::optional(figures) : std::nullopt;
 }
 
-void HangGuard::look_around() {
-  std::vector<Look> seen;
+void HangGuard::watch_pages() {
+  assert(generation_);  // the timer runs between begin() and end()
+  std::vector<WorkerSample> samples;
   for (std::uint32_t local_rank = 0; local_rank < generation_->local_size; ++local_rank) {
     pid_t const pid = supervisor_.program_of(local_rank);
     auto const figures = pid > 0 ? figures_of(local_rank) : std::nullopt;
     if (figures) {
       auto const stat = os::read_stat(pid);
       bool const halted = stat && stat->state == 'T';
-      if (halted || !figures->elsewhere) {  // its group gives up whom it waits for
-        seen.push_back({generation_->rank_base + local_rank, *figures, halted});
+      if (halted || !figures->elsewhere) {  // a worker that waits in a group is left to that group's own timeout
+        samples.push_back({generation_->rank_base + local_rank, *figures, halted});
       }
     }
   }
-  auto step = look(std::move(watch_), seen, Clock::now(), policy_);
+  auto step = watch_step(std::move(watch_), samples, Clock::now(), policy_);
   watch_ = std::move(step.next);
   if (!step.tell.empty()) {
     tell_(agent::StoodStill{generation_->number, std::move(step.tell)});
   }
 }
 
-/// Of workers without a page of this generation.
-void HangGuard::look_for_unseen_workers() {
-  std::vector<UnseenLook> seen;
+/// Names workers without a page of this generation that are stuck.
+void HangGuard::watch_unseen_workers() {
+  std::vector<UnseenSample> samples;
   for (std::uint32_t local_rank = 0; local_rank < generation_->local_size; ++local_rank) {
     pid_t const pid = supervisor_.program_of(local_rank);
     auto const stat = pid > 0 ? os::read_stat(pid) : std::nullopt;
     if (stat) {
-      seen.push_back({rank_base_ + local_rank, pid, stat->state, figures_of(local_rank).has_value()});
+      samples.push_back({rank_base_ + local_rank, pid, stat->state, figures_of(local_rank).has_value()});
     }
   }
-  auto step = look_for_unseen(std::move(unseen_), seen, Clock::now(), unseen_policy_);
+  auto step = unseen_step(std::move(unseen_), samples, Clock::now(), unseen_policy_);
   unseen_ = std::move(step.next);
-  for (auto const& each : seen) {
+  for (auto const& each : samples) {
     if (std::find(step.stuck.begin(), step.stuck.end(), each.rank) != step.stuck.end()) {
       log(Level::warn,
           stuck_line(rank_name(each.rank, host_), each, os::describe_stuck(each.pid), unseen_policy_.limit));
     }
   }
-  if (step.blind && rank_base_ == 0) {  // the other nodes' workers are like these
-    bool const armed = std::any_of(seen.begin(), seen.end(), [](auto const& each) { return answers_python(each.pid); });
+  if (step.blind && rank_base_ == 0) {  // said by one node: the workers of the others are alike
+    bool const armed =
+        std::any_of(samples.begin(), samples.end(), [](auto const& each) { return answers_python(each.pid); });
     log(armed ? Level::info : Level::warn, blind_line(host_, unseen_policy_, armed));
   }
 }
 
-/// The first one's frames are shown as well: the others mostly stand where it does.
-void HangGuard::look_at_late(StopOrder const& order, Millis left) {
+/// Shows frames of the first late worker only: the others are mostly at the same place.
+void HangGuard::report_late_workers(StopOrder const& order, Millis left) {
   auto const first = std::make_shared<bool>(true);
   for (std::uint32_t local_rank = 0; local_rank < workers_; ++local_rank) {
     if (supervisor_.pid_of(local_rank) == 0) {
@@ -245,17 +248,18 @@ void HangGuard::look_at_late(StopOrder const& order, Millis left) {
     }
     auto const who = rank_name(rank_base_ + local_rank, host_);
     auto const what = " has not ended " + seconds_text(order.grace - left) + " after " + signal_name(order.signal) +
-                      " and is killed " + seconds_text(left) + " from now";
+                      " and is killed in " + seconds_text(left);
     auto const pid = supervisor_.pid_of(local_rank);
     auto const said = [weak = weak_from_this(), local_rank, pid, who, what, first](PythonAnswer const& python) {
       if (auto const self = weak.lock(); self && self->supervisor_.pid_of(local_rank) == pid) {
         self->supervisor_.stands_at(local_rank, place_and_frames(python.written, kShownFrames));
       }
       auto const place = place_in({.python = python.written, .native = ""});
-      log(Level::warn, who + what + (place.empty() ? "" : "; it stands at " + place));
+      log(Level::warn, who + what + (place.empty() ? "" : "; it is at " + place));
       if (!python.written.empty() && std::exchange(*first, false)) {
+        std::string const head = who + ": ";
         for (auto const& frame : python_frames(python.written, kShownPythonFrames)) {
-          log(Level::warn, who + ": " + frame);
+          log(Level::warn, head + frame);
         }
       }
     };
@@ -269,8 +273,8 @@ std::string HangGuard::name(agent::KillWorker const& what) const {
   return rank_name(what.order.rank, host_);
 }
 
-/// It still is where the coordinator has judged it to be.
-bool HangGuard::holds(agent::KillWorker const& what) {
+/// Whether the worker still is where the coordinator saw it.
+bool HangGuard::still_hangs(agent::KillWorker const& what) {
   auto const figures =
       generation_ && generation_->number == what.order.number ? figures_of(what.local_rank) : std::nullopt;
   return figures && worker::begun_in_all(figures->entered, figures->groups) == what.order.entered &&
@@ -279,10 +283,10 @@ bool HangGuard::holds(agent::KillWorker const& what) {
 
 void HangGuard::kill(agent::KillWorker const& what) {
   if (what.order.named) {
-    return end_named(what);
+    return handle_named(what);
   }
-  if (!holds(what)) {
-    log(Level::info, name(what) + " has moved: it is not killed");
+  if (!still_hangs(what)) {
+    log(Level::info, name(what) + " has moved; not killing it");
     return;
   }
   if (!killing_.insert_or_assign(what.local_rank, what.order).second) {
@@ -304,8 +308,8 @@ void HangGuard::kill(agent::KillWorker const& what) {
   });
 }
 
-/// Python's own, or else the debugger's, which takes seconds. `done`: not if this ends meanwhile; for good: what the
-/// worker does from now on says nothing of what it did.
+/// Takes Python's own stacks, or else the debugger's, which takes seconds. `done` is not called if this object is
+/// destroyed before. `judged_for_good`: the worker was continued to answer, so its moves since then do not clear it.
 void HangGuard::take_stacks(pid_t pid, std::function<void(Stacks const&, bool judged_for_good)> done) {
   ask_python(io_, pid, [weak = weak_from_this(), pid, done = std::move(done)](PythonAnswer const& python) {
     auto const self = weak.lock();
@@ -351,23 +355,23 @@ void HangGuard::finish(agent::KillWorker const& what, std::string const& where, 
   if (place == killing_.end() || place->second.number != what.order.number) {
     return;  // another generation runs
   }
-  agent::KillWorker const newest{what.local_rank, place->second};  // an order that has come meanwhile
+  agent::KillWorker const newest{what.local_rank, place->second};  // a newer order may have replaced `what`
   killing_.erase(place);
-  if (generation_ && (judged_for_good || holds(newest))) {
+  if (generation_ && (judged_for_good || still_hangs(newest))) {
     supervisor_.kill_worker(newest.local_rank, newest.order.why + (where.empty() ? "" : "; it stood at " + where));
   } else if (generation_) {
-    log(Level::info, name(newest) + " has moved meanwhile: it is not killed");
+    log(Level::info, name(newest) + " has moved meanwhile; not killing it");
   }
 }
 
-// ---- whom others have named -----------------------------------------------------------------------------------
+// ---- named workers --------------------------------------------------------------------------------------------
 
-void HangGuard::end_named(agent::KillWorker const& what) {
+void HangGuard::handle_named(agent::KillWorker const& what) {
   if (!generation_ || generation_->number != what.order.number) {
     return;
   }
   auto end = supervisor_.end_of(what.local_rank);
-  switch (fate_of(*what.order.named, look_at_named(what.local_rank))) {
+  switch (fate_of(*what.order.named, sample_named(what.local_rank))) {
     case NamedFate::nothing: return;
     case NamedFate::killed: return kill_named(what);
     case NamedFate::failed: end->hung = what.order.why; return tell_(agent::WorkerEnded{what.order.number, *end});
@@ -379,10 +383,10 @@ void HangGuard::end_named(agent::KillWorker const& what) {
   if (is_new && page != nullptr) {
     place->second.alive = page->alive.load(std::memory_order_relaxed);
   }
-  place->second.timer.after(kNamedLook, [this, what] { end_named(what); });
+  place->second.timer.after(kNamedLook, [this, what] { handle_named(what); });
 }
 
-NamedWorker HangGuard::look_at_named(std::uint32_t local_rank) {
+NamedWorker HangGuard::sample_named(std::uint32_t local_rank) {
   auto const end = supervisor_.end_of(local_rank);
   bool const runs = supervisor_.pid_of(local_rank) > 0;
   auto const figures = figures_of(local_rank);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <csignal>
+#include <system_error>
 
 #include "src/base/core/text.hpp"
 
@@ -35,7 +38,7 @@ Place native_place(std::string_view frame) {
   return {at == frame.npos ? "" : std::string(frame.substr(at + 5)), std::string(name)};
 }
 
-/// Of Python, its packages, or the C library, which is built from a path above it.
+/// Whether the source belongs to Python, its packages, or the C library, whose paths begin with "../".
 bool of_library(std::string_view source) {
   static constexpr std::array<std::string_view, 5> kSigns{"/lib/python", "/lib64/python", "-packages/", "<frozen ",
                                                           "../"};
@@ -43,10 +46,10 @@ bool of_library(std::string_view source) {
          std::any_of(kSigns.begin(), kSigns.end(), [&](auto sign) { return source.find(sign) != source.npos; });
 }
 
-/// Two frames for each module inside another one, which say nothing and leave no room for the program's.
+/// These frames say nothing, and there are two for each nested module: they would push out the program's own.
 constexpr std::string_view kModuleCalls = "torch/nn/modules/module.py\"";
 
-/// The frames of the main thread in what the debugger wrote.
+/// The frames of the main thread in the debugger's output: those of the last thread.
 std::vector<std::string> native_frames(std::string_view written) {
   std::vector<std::string> frames;
   for (auto const& line : split(written, '\n')) {
@@ -59,7 +62,7 @@ std::vector<std::string> native_frames(std::string_view written) {
   return frames;
 }
 
-/// The same in what faulthandler wrote.
+/// The same in faulthandler's output.
 std::vector<std::string> faulthandler_frames(std::string_view written) {
   std::vector<std::string> frames;
   for (auto const& line : split(written, '\n')) {
@@ -98,6 +101,17 @@ std::string why_no_stack(std::string_view written) {
     }
   }
   return printable(lines.front());
+}
+
+int stack_signal(std::string_view file) {
+  constexpr std::string_view kBegin = "/memfd:cxxrun-stacks-";
+  int signal = 0;
+  if (!file.starts_with(kBegin)) {
+    return 0;
+  }
+  auto const number = file.substr(kBegin.size());
+  auto const read = std::from_chars(number.data(), number.data() + number.size(), signal);
+  return read.ec == std::errc() && signal > 0 && signal <= SIGRTMAX ? signal : 0;
 }
 
 std::vector<std::string> python_frames(std::string_view written, std::size_t most) {

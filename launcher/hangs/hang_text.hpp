@@ -1,4 +1,4 @@
-// HangText: what is said and written of a worker that is killed because the others wait for it. Pure.
+// HangText: reads the stacks that debugger and faulthandler write, and formats what is said of a hanging worker. Pure.
 #pragma once
 
 #include <cstddef>
@@ -12,32 +12,35 @@
 
 namespace cxxrun::launcher {
 
-/// The debugger's command line: every thread's innermost 20 frames, no start-up files, no questions.
+/// The debugger's command line: the innermost 20 frames of every thread, no start-up files, no questions.
 [[nodiscard]] std::vector<std::string> debugger_command(pid_t pid);
 
-/// The frames of the main thread in what the debugger wrote, innermost first, at most `most`, each one safe line. The
-/// main thread is the last one that gdb lists.
+/// The frames of the main thread in the debugger's output, innermost first, at most `most`, each one safe line. gdb
+/// lists the main thread last.
 [[nodiscard]] std::vector<std::string> main_frames(std::string_view written, std::size_t most);
 
-/// Where there are no frames: the line of it that says why, made safe.
+/// If there are no frames: the line of the debugger's output that says why, made safe.
 [[nodiscard]] std::string why_no_stack(std::string_view written);
 
-/// The innermost frames, at most `most`, of the main thread in what Python's faulthandler wrote: the last one,
-/// whichever took the signal. Without those by which a torch.nn.Module calls its forward().
+/// The signal in the name of a file for Python's stacks ("/memfd:cxxrun-stacks-47 (deleted)"); 0 for any other file.
+[[nodiscard]] int stack_signal(std::string_view file);
+
+/// The innermost frames of the main thread in faulthandler's output, at most `most`. The main thread comes last,
+/// whichever thread took the signal. Leaves out the frames by which a torch.nn.Module calls its forward().
 [[nodiscard]] std::vector<std::string> python_frames(std::string_view written, std::size_t most);
 
-/// The stacks of one worker, as text: one or the other.
+/// The stacks of one worker as text: Python's, or else native ones.
 struct Stacks {
-  std::string python;  ///< what faulthandler wrote; "": no Python, or it did not answer
-  std::string native;  ///< then the debugger's, or why there is none
+  std::string python;  ///< faulthandler's output; "": not Python, or it did not answer
+  std::string native;  ///< used if `python` is "": the debugger's output, or why there is none
 };
-/// "train.py:33 in load": where the main thread is in the program: the innermost frame whose source is not a library's,
-/// else the innermost. "": there is no stack.
+/// "train.py:33 in load": the program's line that the main thread is in, that is the innermost frame whose source is
+/// not a library's, else the innermost frame. "": there is no stack.
 [[nodiscard]] std::string place_in(Stacks const& stacks);
-/// "train.py:33 in load (loader.py:8 in get < train.py:33 in load)": that place of a Python program, and its innermost
+/// "train.py:33 in load (loader.py:8 in get < train.py:33 in load)": that place in a Python program, and its innermost
 /// frames without their folders, at most `most`. "": there is no stack.
 [[nodiscard]] std::string place_and_frames(std::string const& written, std::size_t most);
-/// What hang.txt says: why, the last collectives newest first, the stacks.
+/// The content of hang.txt: why, the last collectives newest first, the stacks.
 [[nodiscard]] std::string hang_file(std::string const& why, std::vector<worker::SeenOperation> const& operations,
                                     Stacks const& stacks, TimePoint now);
 

@@ -1,7 +1,8 @@
-// NamedFate: what an agent does with a worker that others have given up. Pure.
+// NamedFate: what an agent does with a worker that other ranks have named, because they gave it up. Pure.
 //
-// One that waits may be waiting for the culprit: it is asked to give up its own wait (ControlPage::asked), and either
-// answers or sleeps. Why and when: docs/design/survival.md; a test plays every row of its table.
+// A named worker that waits may itself be waiting for the culprit. So it is asked to give up its wait
+// (ControlPage::asked); it answers, or it is asleep. docs/design/survival.md has the reasons and a table; a test plays
+// each row of it.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +14,33 @@
 
 namespace cxxrun::launcher {
 
-/// How long it may take to end or park by itself.
+/// Time to end or park by itself.
 inline constexpr Millis kNamedPatience{2000};
-/// The same for one that has answered: with NCCL it hears its peers first.
+/// The same for a worker that has answered: with NCCL it asks its peers first.
 inline constexpr Millis kAnsweredPatience{6000};
-/// How long one whose process has heard may take to answer. Whoever waits looks around every millisecond, on a CPU that
-/// the thread which has heard was given just before.
+/// Time to answer once a thread of the worker has seen the request. Waits poll every 1 ms, and that thread has just had
+/// a CPU, so this only covers scheduling delay.
 inline constexpr Millis kAnswer{150};
-/// How often to look at one that is not left alone.
+/// Interval at which a named worker is examined.
 inline constexpr Millis kNamedLook{10};
 
 struct NamedWorker {
-  std::optional<ExitStatus> end = {};  ///< it has ended
-  bool runs = false;                   ///< else: and is not parked
-  bool waits = false;                  ///< in a collective
+  std::optional<ExitStatus> end = {};  ///< how it ended, if it has
+  bool runs = false;                   ///< it has neither ended nor parked
+  bool waits = false;                  ///< it waits in a collective
   bool halted = false;                 ///< its process is stopped
-  std::optional<Millis> since = {};    ///< so long ago it was asked, or left alone first
-  std::optional<Millis> heard = {};    ///< so long ago it was first seen that a thread of it has heard
+  std::optional<Millis> since = {};    ///< time since it was asked, or first given patience
+  std::optional<Millis> heard = {};    ///< time since a thread of it was first seen to have heard
   bool answered = false;               ///< it gives up its wait
-  bool moved = false;                  ///< it has begun or ended a call since
+  bool moved = false;                  ///< it has begun or ended a call since it was asked
 };
 
 enum class NamedFate : std::uint8_t {
-  nothing,  ///< the coordinator knows its failure already, or the worker can survive
-  failed,   ///< its end is a failure although its code is 0
-  killed,
-  asked,     ///< it is to be asked
-  patience,  ///< to be looked at again: it may be unwinding, or not know yet that the generation cannot succeed
+  nothing,   ///< the coordinator knows its failure already, or the worker can survive
+  failed,    ///< its end is a failure although its code is 0
+  killed,    ///< kill it now
+  asked,     ///< ask it to give up its wait
+  patience,  ///< look again later: it may be unwinding, or may not know yet that the generation cannot succeed
 };
 
 [[nodiscard]] inline NamedFate fate_of(PeerFailure::Why named, NamedWorker const& worker) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/core/text.hpp"
+
 namespace cxxrun::launcher {
 namespace {
 
@@ -13,7 +15,7 @@ constexpr Millis kLeastSample{100};
 constexpr Millis kMostSample{1000};
 constexpr Millis kLeastGap{1000};
 
-Standstill standing(Look const& seen) {
+Standstill standstill_of(WorkerSample const& seen) {
   return {seen.rank, seen.figures.entered, seen.figures.done, seen.figures.what,  seen.figures.count,
           Millis{0}, seen.halted,          seen.figures.idle, seen.figures.groups};
 }
@@ -22,22 +24,22 @@ bool moved(Standstill const& before, Standstill const& now) {
   return before.entered != now.entered || before.done != now.done || before.groups != now.groups;
 }
 
-/// What the coordinator is to hear of one worker now, if anything.
-std::optional<Standstill> look_at(Watched& watched, Standstill const& now_seen, TimePoint now,
-                                  WatchPolicy const& policy) {
-  bool const halted_now = now_seen.halted && !watched.last.halted;
-  bool const goes_on = moved(watched.last, now_seen);
-  watched.last = now_seen;
+/// Records a sample of one worker. Returns a report for the coordinator, if one is due.
+std::optional<Standstill> record(Watched& watched, Standstill const& current, TimePoint now,
+                                 WatchPolicy const& policy) {
+  bool const halted_now = current.halted && !watched.last.halted;
+  bool const goes_on = moved(watched.last, current);
+  watched.last = current;
   if (goes_on) {
     watched.since = now;
-    return std::exchange(watched.told, std::nullopt) ? std::optional(now_seen) : std::nullopt;
+    return std::exchange(watched.told, std::nullopt) ? std::optional(current) : std::nullopt;
   }
   bool const due = !watched.told || halted_now || now - *watched.told >= policy.period;
   if (now - watched.since < policy.period || !due) {
     return std::nullopt;
   }
   watched.told = now;
-  auto told = now_seen;
+  auto told = current;
   told.still = std::chrono::duration_cast<Millis>(now - watched.since);
   return told;
 }
@@ -76,12 +78,13 @@ rendezvous::StepTimes steps_in(worker::ControlPage const& page, std::uint64_t ge
           held > Millis{0} ? std::optional(checkpoints) : std::nullopt};
 }
 
-WatchStep look(WatchState state, std::vector<Look> const& seen, TimePoint now, WatchPolicy const& policy) {
+WatchStep watch_step(WatchState state, std::vector<WorkerSample> const& samples, TimePoint now,
+                     WatchPolicy const& policy) {
   WatchStep result;
   bool const suspended = state.looked && now - *state.looked > policy.gap();
   std::map<std::uint32_t, Watched> workers;
-  for (auto const& each : seen) {
-    auto const current = standing(each);
+  for (auto const& each : samples) {
+    auto const current = standstill_of(each);
     auto const before = state.workers.find(each.rank);
     if (before == state.workers.end()) {
       workers.emplace(each.rank, Watched{current, now, std::nullopt});
@@ -89,25 +92,79 @@ WatchStep look(WatchState state, std::vector<Look> const& seen, TimePoint now, W
     }
     auto watched = before->second;
     state.workers.erase(before);
-    if (suspended) {  // what it did not do meanwhile proves nothing
+    if (suspended) {  // its standstill proves nothing: begin anew
       watched.since = now;
     }
     if (suspended && watched.told) {
       watched.told.reset();
       watched.last = current;
       result.tell.push_back(current);
-    } else if (auto told = look_at(watched, current, now, policy)) {
+    } else if (auto told = record(watched, current, now, policy)) {
       result.tell.push_back(*told);
     }
     workers.emplace(each.rank, watched);
   }
-  for (auto const& [rank, gone] : state.workers) {  // it has ended, or its page is of another generation
+  for (auto const& [rank, gone] : state.workers) {  // ended, or its page is of another generation: report that it moves
     if (gone.told) {
       result.tell.push_back(gone.last);
     }
   }
   result.next = WatchState{std::move(workers), now};
   return result;
+}
+
+UnseenStep unseen_step(UnseenState state, std::vector<UnseenSample> const& samples, TimePoint now,
+                       UnseenPolicy const& policy) {
+  UnseenStep result;
+  state.began = state.began.value_or(now);
+  auto const before = std::exchange(state.stuck, {});
+  for (auto const& each : samples) {
+    if (each.shows || (each.state != 'T' && each.state != 'D')) {
+      continue;
+    }
+    auto const known = before.find(each.rank);
+    bool const same = known != before.end() && known->second.state == each.state;
+    auto& stuck = state.stuck[each.rank] = same ? known->second : UnseenState::Stuck{each.state, now, false};
+    if (!stuck.named && now - stuck.since >= policy.limit) {
+      stuck.named = true;
+      result.stuck.push_back(each.rank);
+    }
+  }
+  bool const shows = std::any_of(samples.begin(), samples.end(), [](auto const& each) { return each.shows; });
+  result.blind = policy.asked && !state.said && !shows && !samples.empty() && now - *state.began >= policy.limit;
+  state.said = state.said || result.blind;
+  result.next = std::move(state);
+  return result;
+}
+
+std::string blind_line(std::string const& host, UnseenPolicy const& policy, bool armed) {
+  std::string const head =
+      "--hang-timeout: after " + seconds_text(policy.limit) + " no worker on " + host + " shows its collectives, ";
+  if (armed) {
+    return head +
+           "because none has made a process group of torch.distributed with the RANK and WORLD_SIZE that it was given; "
+           "once one does, a rank that hangs is named";
+  }
+  std::string const what = "so that no rank that hangs is named: call cxxrun.install() in the script";
+  if (!policy.watch) {
+    return head + what + ", or remove --watch off";
+  }
+  if (!policy.bootstrap) {
+    return head + what +
+           "; the Python package cxxrun is neither beside the launcher nor in the workers' Python: pip install it "
+           "there, or export PYTHONPATH=PREFIX/lib/python3/dist-packages";
+  }
+  return head + what +
+         "; the workers are not Python, or a Python that ignores PYTHONPATH (python -I, -E or -S, a script that resets "
+         "PYTHONPATH, a container)";
+}
+
+std::string stuck_line(std::string const& name, UnseenSample const& worker, std::string const& told, Millis limit) {
+  bool const stopped = worker.state == 'T';
+  auto const pid = std::to_string(worker.pid);
+  return name + " has not run for " + seconds_text(limit) + ": " + told +
+         (stopped ? "; it is stopped (SIGSTOP): kill -CONT " + pid + " resumes it"
+                  : "; it is in uninterruptible sleep: a file system or a device does not answer");
 }
 
 }  // namespace cxxrun::launcher

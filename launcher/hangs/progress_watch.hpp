@@ -1,61 +1,107 @@
-// ProgressWatch: which of this node's workers stand still in their collectives, and when the coordinator is to hear it.
-// Pure.
+// ProgressWatch: which of this node's workers stand still, and when to report that. Pure. Rules: docs/use/hangs.md.
 //
-// The shell (hang_guard.hpp) looks at the workers' pages every `sample()` while they run, and tells what comes back.
-// A worker that waits for others and one that computes look alike here: the coordinator knows the others
-// (rendezvous/hangs/hanging.hpp). Rules: docs/use/hangs.md.
+// watch_step() is about workers with a Communicator. Their pages show their collectives, and the coordinator is told
+// who has not moved. A worker that waits for others and one that computes look alike here; the coordinator tells them
+// apart (rendezvous/hangs). unseen_step() is about workers without one. For these --hang-timeout sees nothing, and only
+// /proc shows whether they are stopped or wait in the kernel.
+//
+// The shell is hang_guard.hpp. It samples the workers every `WatchPolicy::sample()` while they run.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "rendezvous/values/standstill.hpp"
-#include "rendezvous/values/steps.hpp"
+#include "rendezvous/values/progress.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/worker/page_view.hpp"
 
 namespace cxxrun::launcher {
 
 struct WatchPolicy {
-  Millis period{15'000};  ///< still for so long: told, and every such period again
+  Millis period{15'000};  ///< a worker is reported once it has stood still for this long, and again every period
 
-  /// How often to look.
+  /// The interval between two samples.
   [[nodiscard]] Millis sample() const;
-  /// A look that comes so late after the one before proves nothing: this node, or the job, was suspended.
+  /// After a longer interval the standstill proves nothing: this node, or the job, was suspended.
   [[nodiscard]] Millis gap() const;
 };
-/// `hang_timeout`: --hang-timeout, 0 = none. A quarter of it, or of the 60 s after which a line is due anyway.
+/// `hang_timeout`: --hang-timeout, 0 = none. The period is a quarter of it, or of the 60 s after which a line is due
+/// anyway.
 [[nodiscard]] WatchPolicy watch_policy(Millis hang_timeout);
 
-/// One worker that has a page, and a Communicator of this generation.
-struct Look {
+/// A sample of a worker that has a page, and a Communicator of this generation.
+struct WorkerSample {
   std::uint32_t rank = 0;
   worker::Figures figures;
   bool halted = false;  ///< its process is stopped
 };
 
-/// What a worker's page says of its steps in this generation; nothing where it is of another one. It is not believed
-/// beyond the time in which the workers ran.
+/// The steps in this generation according to a worker's page; nothing if the page is of another generation. Times are
+/// clamped to the time in which the workers ran.
 [[nodiscard]] rendezvous::StepTimes steps_in(worker::ControlPage const& page, std::uint64_t generation, TimePoint began,
                                              TimePoint now);
 
 struct WatchState {
   struct Watched {
-    rendezvous::Standstill last;  ///< `still` counts for nothing
-    TimePoint since;              ///< it has not moved since
-    std::optional<TimePoint> told;
+    rendezvous::Standstill last;    ///< the last sample; `still` is not used
+    TimePoint since;                ///< it has not moved since
+    std::optional<TimePoint> told;  ///< last report of its standstill
   };
   std::map<std::uint32_t, Watched> workers;  ///< by rank
-  std::optional<TimePoint> looked;
+  std::optional<TimePoint> looked;           ///< last sample
 };
 
 struct WatchStep {
   WatchState next;
-  std::vector<rendezvous::Standstill> tell;  ///< empty: nothing to say
+  std::vector<rendezvous::Standstill> tell;  ///< reports to the coordinator
 };
 
-[[nodiscard]] WatchStep look(WatchState state, std::vector<Look> const& seen, TimePoint now, WatchPolicy const& policy);
+[[nodiscard]] WatchStep watch_step(WatchState state, std::vector<WorkerSample> const& samples, TimePoint now,
+                                   WatchPolicy const& policy);
+
+// ---- workers that show no collectives ---------------------------------------------------------------------------
+
+/// A sample of a running worker.
+struct UnseenSample {
+  std::uint32_t rank = 0;
+  int pid = 0;
+  char state = '?';    ///< in /proc/PID/stat
+  bool shows = false;  ///< it has a page of this generation
+};
+
+struct UnseenPolicy {
+  Millis limit{60'000};    ///< --hang-timeout, or the 60 s after which a line is due anyway
+  bool asked = false;      ///< --hang-timeout is given
+  bool watch = true;       ///< --watch
+  bool bootstrap = false;  ///< the Python package is available to the workers
+};
+
+struct UnseenState {
+  struct Stuck {
+    char state = '?';
+    TimePoint since;
+    bool named = false;
+  };
+  std::optional<TimePoint> began;        ///< first sample
+  bool said = false;                     ///< blind_line() was logged: once in an agent's life
+  std::map<std::uint32_t, Stuck> stuck;  ///< by rank
+};
+
+struct UnseenStep {
+  UnseenState next;
+  std::vector<std::uint32_t> stuck;  ///< ranks to name now: stopped, or in uninterruptible sleep, for the limit
+  bool blind = false;                ///< no worker has shown its collectives for the limit
+};
+[[nodiscard]] UnseenStep unseen_step(UnseenState state, std::vector<UnseenSample> const& samples, TimePoint now,
+                                     UnseenPolicy const& policy);
+
+/// Says that --hang-timeout sees nothing, and what to do. `armed`: one of the workers has run the package's bootstrap.
+[[nodiscard]] std::string blind_line(std::string const& host, UnseenPolicy const& policy, bool armed);
+/// Names a stuck worker. `told`: os::describe_stuck() of it.
+[[nodiscard]] std::string stuck_line(std::string const& name, UnseenSample const& worker, std::string const& told,
+                                     Millis limit);
 
 }  // namespace cxxrun::launcher

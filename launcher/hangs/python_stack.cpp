@@ -1,7 +1,6 @@
 #include "launcher/hangs/python_stack.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstddef>
 #include <fcntl.h>
@@ -16,9 +15,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
+#include "launcher/hangs/hang_text.hpp"
 #include "src/base/core/time.hpp"
+#include "src/base/os/children.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/held_process.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/timer.hpp"
 
@@ -26,10 +26,10 @@ namespace cxxrun::launcher {
 namespace {
 
 constexpr Millis kPatience{2000};
-constexpr Millis kLook{50};  // a file that has not grown for so long is whole
+constexpr Millis kLook{50};  // the answer is complete once the file has not grown for this long
 constexpr std::size_t kMostBytes = std::size_t{256} * 1024;
 
-/// What the program writes its stacks to, and on which signal.
+/// The file to which the program writes its stacks, and the signal that makes it do so.
 struct StackFile {
   os::UniqueFd file;
   int signal = 0;
@@ -65,29 +65,29 @@ std::string read_from(os::UniqueFd const& file, off_t from, off_t to) {
   return text;
 }
 
-/// A process that is stopped answers nothing: it goes on until it has answered, and is stopped again.
-class Asking : public std::enable_shared_from_this<Asking> {
+/// One request. A stopped process cannot answer: it is continued until it has answered, and then stopped again.
+class StackRequest : public std::enable_shared_from_this<StackRequest> {
  public:
-  Asking(boost::asio::io_context& io, pid_t pid, os::HeldProcess held, StackFile file,
-         std::function<void(PythonAnswer const&)> done)
+  StackRequest(boost::asio::io_context& io, pid_t pid, os::HeldProcess held, StackFile file,
+               std::function<void(PythonAnswer const&)> done)
       : pid_(pid), held_(std::move(held)), file_(std::move(file)), timer_(io), done_(std::move(done)) {}
 
   void begin() {
     from_ = seen_ = size_of(file_.file);
     auto const stat = os::read_stat(pid_);
     stopped_ = stat && stat->state == 'T';
-    // To the main thread: any other one that answers for a process that goes on shows where the main one is by then.
+    // Signal the main thread: if another thread answers, a running main thread has moved on by then.
     if (!held_.runs() || syscall(SYS_tgkill, pid_, pid_, file_.signal) != 0) {
       held_.send(file_.signal);
     }
     if (stopped_) {
       held_.send(SIGCONT);
     }
-    look_again();
+    look_later();
   }
 
  private:
-  void look_again() {
+  void look_later() {
     timer_.after(kLook, [self = shared_from_this()] { self->look(); });
   }
 
@@ -97,11 +97,11 @@ class Asking : public std::enable_shared_from_this<Asking> {
     bool const whole = size > from_ && size == std::exchange(seen_, size);
     if (whole || late) {
       if (stopped_) {
-        held_.send(SIGSTOP);  // it may have ended meanwhile, and its number be another's
+        held_.send(SIGSTOP);  // through the handle: its pid may belong to another process by now
       }
       return done_({read_from(file_.file, from_, size), stopped_});
     }
-    look_again();
+    look_later();
   }
 
   pid_t pid_;
@@ -117,17 +117,6 @@ class Asking : public std::enable_shared_from_this<Asking> {
 
 }  // namespace
 
-int stack_signal(std::string_view file) {
-  constexpr std::string_view kBegin = "/memfd:cxxrun-stacks-";
-  int signal = 0;
-  if (!file.starts_with(kBegin)) {
-    return 0;
-  }
-  auto const number = file.substr(kBegin.size());
-  auto const read = std::from_chars(number.data(), number.data() + number.size(), signal);
-  return read.ec == std::errc() && signal > 0 && signal <= SIGRTMAX ? signal : 0;
-}
-
 bool answers_python(pid_t pid) {
   if (open_stack_file(pid).file) {
     return true;
@@ -137,13 +126,13 @@ bool answers_python(pid_t pid) {
 }
 
 void ask_python(boost::asio::io_context& io, pid_t pid, std::function<void(PythonAnswer const&)> done) {
-  auto held = os::HeldProcess::hold(pid);  // before it is looked at: what is found out is of that process
+  auto held = os::HeldProcess::hold(pid);  // first, so that everything below is about the same process
   auto found = held ? open_stack_file(pid) : StackFile();
   if (!found.file) {
     boost::asio::post(io, [done = std::move(done)] { done({}); });
     return;
   }
-  std::make_shared<Asking>(io, pid, *std::move(held), std::move(found), std::move(done))->begin();
+  std::make_shared<StackRequest>(io, pid, *std::move(held), std::move(found), std::move(done))->begin();
 }
 
 }  // namespace cxxrun::launcher

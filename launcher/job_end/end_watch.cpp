@@ -9,7 +9,7 @@ namespace cxxrun::launcher {
 namespace {
 
 constexpr std::size_t kConfBytes = std::size_t{1024} * 1024;
-constexpr std::chrono::seconds kNearly{10};
+constexpr std::chrono::seconds kNearly{10};  // difference of two nodes' clocks
 
 std::int64_t unix_now() {
   using std::chrono::system_clock;
@@ -43,7 +43,7 @@ EndWatch::EndWatch(boost::asio::io_context& io, Options const& options, Environm
     : plan_(plan_for(options, environment)), handlers_(std::move(handlers)), timer_(io) {}
 
 void EndWatch::perform(countdown::EndJob const& /*what*/) {
-  log(Level::info, "--time-limit is reached: the job ends as by SIGTERM");
+  log(Level::info, "--time-limit is reached: ending the job as SIGTERM does");
   handlers_.end();
 }
 

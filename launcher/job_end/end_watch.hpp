@@ -1,6 +1,5 @@
-// EndWatch: the shell around deadlines.hpp: what slurm.conf says, one timer, the signal to the workers.
-//
-// Runs on the thread of the io_context given to it.
+// EndWatch: ends the job in time, and sends the checkpoint signal before. Shell of deadlines.hpp: reads slurm.conf, has
+// one timer, passes the signal to the workers. Runs on the io_context's thread.
 #pragma once
 
 #include <cstddef>
@@ -18,30 +17,31 @@
 
 namespace cxxrun::launcher {
 
-/// Nothing outside a job of Slurm's. Reads the file that SLURM_CONF names, at most 1 MiB of it; when it cannot be
-/// read (a container, a cluster that hides it) Slurm's defaults stand.
+/// Reads at most 1 MiB of the file that SLURM_CONF names, and of cgroup.conf beside it. If they cannot be read (a
+/// container, a cluster that hides them), Slurm's defaults apply. Nothing outside a Slurm job.
 [[nodiscard]] std::optional<SlurmConf> read_slurm_conf(Environment const& environment);
 
 class EndWatch {
  public:
   struct Handlers {
-    /// Passes a signal to the workers that catch it, but to none of `served`, to which it adds them; returns how many
+    /// Passes a signal to the workers that catch it and are not in `served`, and adds them there. Returns how many
     /// workers have not had it.
     std::function<std::size_t(int signal, std::set<pid_t>& served)> pass;
-    std::function<void()> end;  ///< the time is up, and nobody else ends the job
+    std::function<void()> end;  ///< the time is up, and only cxxrun ends the job
   };
-  /// Says at once what has no effect. `io` outlives it.
+  /// `io` outlives it.
   EndWatch(boost::asio::io_context& io, Options const& options, Environment const& environment, Handlers handlers);
 
-  /// From now on --time-limit counts down, for a job without workers too.
+  /// Starts to watch the deadline, also while no workers run. Logs options that have no effect.
   void begin();
   void workers_run();
-  void workers_end() { happen(countdown::WorkersEnd{}); }  ///< none runs, or they are being stopped
-  /// No more timers, so that io.run() can return.
+  void workers_end() { happen(countdown::WorkersEnd{}); }  ///< no worker runs, or they are being stopped
+  /// Cancels the timer, so that io.run() can return.
   void cancel() { timer_.cancel(); }
   /// Whether the checkpoint signal was passed to any generation.
   [[nodiscard]] bool checkpoint_passed() const { return machine_.state.passed; }
-  /// Whether the limit that only we enforce is reached, or nearly: the clocks of two nodes differ a little.
+  /// Whether --time-limit, if only cxxrun enforces it, is reached or nearly so: the clocks of two nodes differ a
+  /// little.
   [[nodiscard]] bool limit_reached() const;
 
  private:
@@ -64,7 +64,7 @@ class EndWatch {
   Handlers handlers_;
   os::Timer timer_;
   os::Machine<countdown::State, countdown::Event> machine_;
-  std::set<pid_t> served_;
+  std::set<pid_t> served_;  // workers of this generation that have had the signal
 };
 
 }  // namespace cxxrun::launcher

@@ -14,29 +14,28 @@
 #include <unistd.h>
 
 #include "launcher/facts/discovery.hpp"
-#include "launcher/job_end/end_reason.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/children.hpp"
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/folder.hpp"
 #include "src/base/os/log.hpp"
-#include "src/base/os/poll_time.hpp"
 #include "src/base/os/spawn.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
-constexpr Millis kPatience{5000};        // for the state, and for the requeue
-constexpr Millis kReportPatience{1000};  // the report has to come before Slurm's SIGKILL
-// In the moment in which it preempts a job slurmctld does not show it: scontrol says nothing and exits with 1.
+constexpr Millis kPatience{5000};        // for the state, and again for the requeue
+constexpr Millis kReportPatience{1000};  // the report must come before Slurm's SIGKILL
+// While slurmctld preempts a job it does not show it for a moment: scontrol prints nothing and exits with 1. So ask
+// again.
 constexpr int kMostQuestions = 4;
 constexpr Millis kBetweenQuestions{250};
-constexpr std::chrono::seconds kRecent{600};
+constexpr std::chrono::seconds kRecent{600};  // an older preemption is not why the job ends now
 constexpr std::size_t kHistoryBytes = std::size_t{64} * 1024;
 constexpr std::uint64_t kMostEntries = 10'000;
-constexpr int kBetweenLooksMs = 2;  // it has closed its output and is about to end
+constexpr int kBetweenLooksMs = 2;  // short: scontrol has closed its output and is about to end
 constexpr std::size_t kAnswerBytes = std::size_t{64} * 1024;
 
 void add(Footprint& seen, std::string const& path) {
@@ -56,7 +55,7 @@ bool keep(std::string const& path, requeue::History const& history) {
     return false;
   }
   std::filesystem::path const file(path);
-  std::error_code ignored;  // what matters is seen from the file
+  std::error_code ignored;  // an error shows when the file is written
   std::filesystem::create_directories(file.parent_path(), ignored);
   auto const folder = os::Folder::open(file.parent_path());
   if (folder && folder.replace(file.filename(), requeue::format_history(history), os::kForUs)) {
@@ -66,7 +65,7 @@ bool keep(std::string const& path, requeue::History const& history) {
   return false;
 }
 
-/// So long ago, as Slurm writes times: in the local zone.
+/// The time `ago` before now as Slurm writes times, in the local zone.
 std::string local_time(std::chrono::seconds ago) {
   std::time_t const then = std::time(nullptr) - ago.count();
   std::tm local{};
@@ -86,7 +85,7 @@ requeue::History recall(std::string const& path) {
   }
   auto history = requeue::parse_history(text.value_or(""));
   if (history.garbage) {
-    log(Level::warn, "ignored what is no history of requeues in " + path);
+    log(Level::warn, "ignored invalid lines of the requeue history in " + path);
   }
   return history;
 }
@@ -105,7 +104,7 @@ void read_answer(int fd, TimePoint deadline, std::string& text) {
   }
 }
 
-/// Nothing when it has not ended by the deadline; then it is killed.
+/// Waits for the exit of `pid`. Kills it at the deadline and returns nothing.
 std::optional<ExitStatus> take_exit(pid_t pid, TimePoint deadline) {
   while (Clock::now() < deadline) {
     if (auto const status = os::reap(pid)) {
@@ -118,10 +117,9 @@ std::optional<ExitStatus> take_exit(pid_t pid, TimePoint deadline) {
   return std::nullopt;
 }
 
-/// Runs `scontrol` with these arguments, without a shell, and returns what it writes to stdout, at most 64 KiB. Blocks
-/// for at most `patience`; whoever takes longer is killed. Errors: not_found (no scontrol in PATH), timeout, refused
-/// (the first line it wrote, when it exits with another code than 0), io. Only when this process has no children of its
-/// own to supervise any more: see Supervisor.
+/// Runs `scontrol` with these arguments, without a shell, and returns its output, at most 64 KiB. Blocks for at most
+/// `patience`, then kills it. Errors: not_found (no scontrol in PATH), timeout, refused (its first line, if it exits
+/// with a code other than 0), io. Use it only when this process has no other children to supervise (see Supervisor).
 Result<std::string> scontrol(std::vector<std::string> const& arguments, Environment const& environment,
                              Millis patience) {
   auto const deadline = Clock::now() + patience;
@@ -241,7 +239,7 @@ std::optional<int> RequeueJob::conclude(rendezvous::Verdict const& verdict, bool
   facts.recent = local_time(kRecent);
   auto const state = seen_ ? Result<requeue::JobState>(*seen_) : ask(job, environment_, kPatience);
   auto decision = requeue::decide(facts, state, options_.max_requeues, recall(history_path()));
-  if (!keep(history_path(), decision.history)) {  // before the requeue, which ends us
+  if (!keep(history_path(), decision.history)) {  // before the requeue, which ends this process
     decision = requeue::without_history(std::move(decision), facts, options_.max_requeues);
   }
   if (!decision.requeue) {

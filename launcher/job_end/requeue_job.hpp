@@ -1,7 +1,7 @@
-// RequeueJob: the shell around requeue.hpp: it looks whether there is progress, asks Slurm, once for the report and the
-// requeue, and keeps the history.
+// RequeueJob: asks Slurm why the job ended and for its requeue, and keeps the history. Shell of requeue.hpp. Blocks.
 //
-// For the agent that hosts the coordinator only, so that one agent of the job asks. Blocks.
+// Only the agent that hosts the coordinator uses it, so that one agent of the job asks. Slurm is asked for the job's
+// state once, for the report and the requeue.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace cxxrun::launcher {
 
-/// What is seen of --progress-path: a file, or a directory and its entries, at most 10,000 of them.
+/// The state of --progress-path: a file, or a directory with at most 10,000 of its entries.
 struct Footprint {
   bool exists = false;
-  std::int64_t newest_ns = 0;  ///< modification time of the newest
+  std::int64_t newest_ns = 0;  ///< newest modification time
   std::uint64_t bytes = 0;
   std::uint64_t entries = 0;
   bool operator==(Footprint const&) const = default;
@@ -27,19 +27,19 @@ struct Footprint {
 
 class RequeueJob {
  public:
-  /// Both outlive it.
+  /// Both arguments outlive it.
   RequeueJob(Options const& options, Environment const& environment) : options_(options), environment_(environment) {}
 
-  /// At the start: says when --requeue cannot have an effect here, looks at --progress-path.
+  /// At the start: warns if --requeue has no effect, and samples --progress-path.
   void begin();
-  /// Of earlier runs of the job. Reads a file.
+  /// Node faults of earlier runs of the job. Reads a file.
   [[nodiscard]] std::vector<rendezvous::NodeFault> known_faults() const;
-  /// At the end, when no worker is left, before the report: why SIGTERM has ended a job of Slurm's, as slurmctld knows
-  /// it (end_reason.hpp); "" for other ends, and when it does not answer within 1 s.
+  /// At the end, when no worker is left, before the report: why Slurm has ended the job by SIGTERM (end_reason()). ""
+  /// for other ends, and if slurmctld does not answer within 1 s.
   [[nodiscard]] std::string look_why(rendezvous::Verdict const& verdict);
-  /// After that: asks Slurm for a requeue if the way the job ended is a reason, with one line
-  /// about what came of it. At most 10 s, when slurmctld does not answer. Returns the exit code that takes the place of
-  /// the verdict's, if one does. With --requeue or without it, names nodes that were to blame more than once.
+  /// After that: asks Slurm for a requeue if the end of the job is a reason for one, and logs one line about it. Takes
+  /// at most 10 s if slurmctld does not answer. Returns the exit code that replaces the verdict's, if any. It names
+  /// nodes that caused failures more than once, also without --requeue.
   [[nodiscard]] std::optional<int> conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed,
                                             bool limit_reached);
 
@@ -50,7 +50,7 @@ class RequeueJob {
   Options const& options_;
   Environment const& environment_;
   Footprint before_;
-  std::optional<requeue::JobState> seen_;  // what look_why() was told
+  std::optional<requeue::JobState> seen_;  // Slurm's answer in look_why()
 };
 
 }  // namespace cxxrun::launcher

@@ -1,3 +1,4 @@
+#include <cassert>
 #include <type_traits>
 #include <utility>
 
@@ -12,9 +13,10 @@ namespace {
 namespace follower = rendezvous::follower;
 using rendezvous::Successor;
 
-constexpr std::uint32_t kMostRounds = 8;  ///< of election about one generation, for each that may lead to nothing
+/// Rounds of election about one generation, for each try without a coordinator (Policy::tries).
+constexpr std::uint32_t kMaxRoundsPerTry = 8;
 
-/// Generation that a message about workers is of; nothing: of all.
+/// The generation of a message about workers; 0: it is about any.
 template <class Message>
 std::uint64_t message_number(Message const& message) {
   if constexpr (std::is_same_v<Message, rendezvous::Prepare>) {
@@ -26,14 +28,14 @@ std::uint64_t message_number(Message const& message) {
   }
 }
 
-/// Which node that was, behind what is said of it; "" = not known, or no node at all (cxxrun-rendezvous).
+/// ", NODE" of the lost coordinator, to end a line with; "" = not known, or it is cxxrun-rendezvous.
 std::string first_node(follower::Known const& decided) {
   auto const hosts = expand_hostlist(decided.hosts);
   std::uint32_t const rank = decided.decree.coordinator;
   return decided.led && hosts && rank < hosts->size() ? ", " + (*hosts)[rank] : "";
 }
 
-/// Nobody leads and nobody will.
+/// Ends this agent: there is no coordinator, and none can be elected.
 void give_up(Turn& turn) {
   State& state = turn.state;
   auto line = follower::partitioned_line(state.follower);
@@ -48,13 +50,13 @@ void give_up(Turn& turn) {
   leave(turn, state.exit_code, state.last_line);
 }
 
-/// It coordinates the last generation that this agent knows: it is well, so whoever else has been promised anything
-/// waits for nothing.
+/// Whether the link leads to the coordinator of the last generation that this agent knows. If that one is alive, it has
+/// precedence over a candidate that was promised this agent's vote.
 bool is_incumbent(follower::State const& state, follower::Link const& link) {
   return link.dialled && link.to.rank == state.decided.decree.coordinator;
 }
 
-/// As somebody new, once nothing runs here any more. `to`: who coordinates; address "" = as at the start.
+/// Joins with a new incarnation as soon as no process runs. `to`: the coordinator; address "" = call as at the start.
 void begin_anew(Turn& turn, Successor to, std::string const& why) {
   State& state = turn.state;
   state.rejoin = std::move(to);
@@ -71,7 +73,7 @@ void begin_anew(Turn& turn, Successor to, std::string const& why) {
   }
 }
 
-/// Whether this agent has to go when it is told so. By a candidate only if it has its promise.
+/// Whether this agent has to obey a Dropped. From a candidate only if no promise forbids it.
 bool may_drop(follower::State const& state, follower::Link const& link, LinkId id, std::uint64_t number) {
   auto const& decided = state.decided.decree;
   return number > decided.number ||
@@ -89,7 +91,7 @@ void Turn::tell(rendezvous::ToCoordinator message) {
 void lose_coordinator(Turn& turn, std::string const& how, rendezvous::Ended ended) {
   State& state = turn.state;
   state.connected = false;
-  if (state.life == Life::leaving) {  // already on its way out, with the code it has
+  if (state.life == Life::leaving) {  // and keeps the exit code that it has
     turn.delegate([](auto& inner) { follower::abandon(inner, "this agent leaves"); });
     return;
   }
@@ -97,7 +99,8 @@ void lose_coordinator(Turn& turn, std::string const& how, rendezvous::Ended ende
     leave(turn, state.exit_code, state.last_line);
     return;
   }
-  if (state.follower.round > turn.policy.tries * kMostRounds) {  // elected, and could decide nothing: a fence of others
+  // It was elected again and again, and could not decide: other nodes hold the fence.
+  if (state.follower.round > turn.policy.tries * kMaxRoundsPerTry) {
     give_up(turn);
     return;
   }
@@ -109,7 +112,7 @@ void lose_coordinator(Turn& turn, std::string const& how, rendezvous::Ended ende
     turn.say(Level::warn, "coordinator lost: " + how + "; looking for the next one");
     return;
   }
-  if (may_look_again(turn)) {  // in an election nobody may have told it yet who can take over
+  if (may_look_again(turn)) {  // it may not know yet which agents can take over
     turn.delegate([](auto& inner) { follower::abandon(inner, "nobody can take over"); });
     turn.say(Level::warn, "coordinator lost: " + how + "; looking for the job again");
     look_again(turn, how);
@@ -168,7 +171,7 @@ bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message) {
   if (stale || refused || !(verdict || follower::obeys(following, link))) {
     turn.say(Level::debug, stale     ? "ignored: a coordinator of an older generation than " + std::to_string(known)
                            : refused ? "a successor refuses this agent: " + std::get<rendezvous::Refused>(message).why
-                                     : "ignored: word of an agent that does not lead");
+                                     : "ignored: message of an agent that does not lead");
     if (refused && following.links.contains(link)) {
       turn.act(HangUp{link});
       turn.delegate([&](auto& inner) { follower::link_failed(inner, link, true); });
@@ -183,7 +186,7 @@ bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message) {
   return true;
 }
 
-void hear(Turn& turn, LinkId link, rendezvous::Decided const& message) {
+void on_decided(Turn& turn, LinkId link, rendezvous::Decided const& message) {
   State& state = turn.state;
   bool const had_seat = state.follower.decided.rank.has_value();
   if (!turn.delegate([&](auto& inner) { return follower::hear(inner, link, message); })) {
@@ -197,7 +200,7 @@ void hear(Turn& turn, LinkId link, rendezvous::Decided const& message) {
   }
 }
 
-void hear(Turn& turn, LinkId link, rendezvous::Dropped const& message) {
+void on_dropped(Turn& turn, LinkId link, rendezvous::Dropped const& message) {
   State& state = turn.state;
   auto const it = state.follower.links.find(link);
   if (it == state.follower.links.end() || state.rejoin || !may_drop(state.follower, it->second, link, message.number)) {
@@ -220,8 +223,9 @@ void hear(Turn& turn, LinkId link, rendezvous::Dropped const& message) {
 
 void rejoin(Turn& turn) {
   State& state = turn.state;
+  assert(state.rejoin);
   Successor const to = *std::exchange(state.rejoin, std::nullopt);
-  if (!state.unkillable.empty()) {  // it would answer for a generation that it is no member of any more
+  if (!state.unkillable.empty()) {  // that process is of a generation that this agent is no longer a member of
     leave(turn, kExitUnkillable,
           "dropped by the coordinator, and a process survived SIGKILL: " + state.unkillable.front());
     return;
@@ -232,11 +236,11 @@ void rejoin(Turn& turn) {
   fresh.campaign_id = state.follower.campaign_id;
   fresh.main = fresh.last_link;
   fresh.links = {{fresh.main, follower::Link{}}};
-  // A stranger has no vote, but it knows who may come to lead should this coordinator be lost, too.
+  // As a stranger it has no vote, but it still knows who may take over if this coordinator is lost, too.
   fresh.seen = state.follower.seen;
   fresh.decided = std::move(state.follower.decided);
   if (fresh.decided.rank) {
-    fresh.dead.emplace(*fresh.decided.rank, turn.now);  // its own seat: nothing of it runs, nor votes again
+    fresh.dead.emplace(*fresh.decided.rank, turn.now);  // its own seat: no worker of it runs, and it votes no more
   }
   fresh.decided.rank.reset();
   fresh.decided.pair = false;
@@ -250,12 +254,12 @@ void rejoin(Turn& turn) {
   state.life = Life::waiting;
   state.joined = false;
   state.connected = true;
-  bool const member = state.follower.decided.decree.number > 0 && !turn.policy.added;  // whoever says so is there
+  bool const member = state.follower.decided.decree.number > 0 && !turn.policy.added;
   bool const once = member || follower::can_search(state.follower);
   turn.act(Rejoin{state.follower.main, to, once, std::exchange(state.rejoin_why, {})});
 }
 
-void following_tick(Turn& turn) {
+void on_following_tick(Turn& turn) {
   State& state = turn.state;
   turn.delegate([](auto& inner) { follower::send_beats(inner); });
   if (state.connected && follower::is_silent(state.follower, turn.now, turn.policy)) {

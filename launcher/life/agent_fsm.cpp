@@ -1,5 +1,6 @@
 #include <csignal>
 #include <utility>
+#include <variant>
 
 #include "launcher/life/agent_turn.hpp"
 #include "rendezvous/values/verdict.hpp"
@@ -11,6 +12,14 @@ using rendezvous::StopKind;
 
 namespace {
 
+/// Makes one visitor of several lambdas.
+template <class... Lambdas>
+struct Overloaded : Lambdas... {
+  using Lambdas::operator()...;
+};
+template <class... Lambdas>
+Overloaded(Lambdas...) -> Overloaded<Lambdas...>;
+
 Millis grace_for(StopKind kind, Policy const& policy) {
   switch (kind) {
     case StopKind::failure: return policy.restart_timeout;
@@ -20,9 +29,9 @@ Millis grace_for(StopKind kind, Policy const& policy) {
   return policy.restart_timeout;
 }
 
-/// Another node was told to end. When that was Slurm, which signals the workers of every node itself, its signal comes
-/// here too, only later: ours would be a second one. When the job may go on, workers that survive are kept; not where
-/// the node is to be checked first, for a check is to have it to itself.
+/// Stops the workers on the coordinator's order. If Slurm signals the workers of every node itself, a stop by the user
+/// brings its signal here, too, only later: ours would be a second one, so it waits. If the job may go on, workers that
+/// survive are kept, except with a health check, which needs the node to itself.
 void stop_for_all(Turn& turn, StopKind kind, Millis grace) {
   bool const wait = kind == StopKind::user && turn.policy.slurm_signals_all;
   turn.state.parks = kind != StopKind::user && !turn.policy.health_check;
@@ -34,10 +43,10 @@ void stop_for_all(Turn& turn, StopKind kind, Millis grace) {
 
 // ---- messages of the coordinator ------------------------------------------------------------------------------
 
-void hear(Turn& turn, rendezvous::Prepare const& message) {
+void on_prepare(Turn& turn, rendezvous::Prepare const& message) {
   State& state = turn.state;
   turn.delegate([&](auto& inner) { follower::heard(inner, message.sent); });
-  if (state.life == Life::excluded && state.follower.main != kFirstLink) {  // one that was not there when we told so
+  if (state.life == Life::excluded && state.follower.main != kFirstLink) {  // a new coordinator does not know it yet
     turn.tell(rendezvous::Unfit{message.generation.number, state.unfit});
     return;
   }
@@ -60,7 +69,7 @@ void hear(Turn& turn, rendezvous::Prepare const& message) {
   state.steps = {};
   state.lacks = false;
   if (state.life == Life::checking) {
-    return;  // the check that runs is of this node, not of a generation: its result will do
+    return;  // the check that runs is of the node, not of a generation: its result counts for this one
   }
   bool const checked = state.checked_at && turn.now < *state.checked_at + turn.policy.check_holds;
   if (!turn.policy.health_check || checked) {
@@ -74,7 +83,7 @@ void hear(Turn& turn, rendezvous::Prepare const& message) {
   }
 }
 
-void hear(Turn& turn, rendezvous::Start const& message) {
+void on_start(Turn& turn, rendezvous::Start const& message) {
   if (turn.state.life != Life::ready || message.number != number_of(turn.state)) {
     turn.say(Level::debug, "ignored: start of generation " + std::to_string(message.number));
     return;
@@ -82,16 +91,16 @@ void hear(Turn& turn, rendezvous::Start const& message) {
   turn.delegate([&](auto& inner) { follower::started(inner, message.number); });
   take_lease(turn, message);
   if (turn.state.held) {
-    turn.say(Level::warn, "start came too late for its lease: waiting for the next one");
+    turn.say(Level::warn, "the lease of this start has run out already: waiting for a new one");
     return;
   }
   start_workers(turn);
 }
 
-void hear(Turn& turn, rendezvous::Stop const& message) {
+void on_stop(Turn& turn, rendezvous::Stop const& message) {
   State& state = turn.state;
   if (message.number < number_of(state) && !turn.may_have_workers()) {
-    turn.tell(rendezvous::Stopped{message.number, {}, {}, {}});  // ready for a later one: nothing of it runs
+    turn.tell(rendezvous::Stopped{message.number, {}, {}, {}});  // nothing of that older generation runs
     return;
   }
   if (message.number != number_of(state)) {
@@ -123,7 +132,7 @@ void hear(Turn& turn, rendezvous::Stop const& message) {
       }
       break;
     case Life::fenced: state.life = Life::stopping; break;
-    case Life::waiting: say_stopped(turn); break;  // whoever told us to stop is not the one who asks now
+    case Life::waiting: say_stopped(turn); break;  // to a coordinator that took over: the earlier one knows it
     case Life::leaving:
     case Life::excluded:
     case Life::farewell:
@@ -131,7 +140,7 @@ void hear(Turn& turn, rendezvous::Stop const& message) {
   }
 }
 
-void hear(Turn& turn, rendezvous::Finished const& message) {
+void on_finished(Turn& turn, rendezvous::Finished const& message) {
   State& state = turn.state;
   if (state.life == Life::done) {
     return;
@@ -151,20 +160,20 @@ void hear(Turn& turn, rendezvous::Finished const& message) {
   leave(turn, message.exit_code, message.line);
 }
 
-void hear(Turn& turn, rendezvous::Refused const& message) {
+void on_refused(Turn& turn, rendezvous::Refused const& message) {
   if (message.exit_code == kExitCoordinatorLost && follower::can_search(turn.state.follower)) {
-    lose_coordinator(turn, message.why);  // it has stepped down since it greeted us
+    lose_coordinator(turn, message.why);  // it has stepped down after its greeting
     return;
   }
-  if (message.exit_code == kExitCoordinatorLost && may_look_again(turn)) {  // the same, or nothing runs there yet
+  if (message.exit_code == kExitCoordinatorLost && may_look_again(turn)) {  // stepped down, or no run there yet
     turn.delegate([](auto& inner) { follower::abandon(inner, "nobody coordinates there"); });
     look_again(turn, "refused by the coordinator: " + message.why);
     return;
   }
-  hear(turn, rendezvous::Finished{message.exit_code, "refused by the coordinator: " + message.why});
+  on_finished(turn, rendezvous::Finished{message.exit_code, "refused by the coordinator: " + message.why});
 }
 
-void hear(Turn& turn, rendezvous::Kill const& message) {
+void on_kill(Turn& turn, rendezvous::Kill const& message) {
   State const& state = turn.state;
   bool const mine = state.life == Life::running && !state.frozen && message.number == number_of(state) &&
                     message.rank >= state.generation->rank_base &&
@@ -177,43 +186,45 @@ void hear(Turn& turn, rendezvous::Kill const& message) {
   turn.act(KillWorker{message.rank - state.generation->rank_base, message});
 }
 
-void hear(Turn& turn, rendezvous::LeftOut const& message) {
+void on_left_out(Turn& turn, rendezvous::LeftOut const& message) {
   State& state = turn.state;
   if (state.life != Life::waiting || !std::exchange(state.lacks, false) || !state.generation) {
     turn.say(Level::debug, "ignored: left out of generation " + std::to_string(message.number));
     return;
   }
   turn.say_here(Level::info, "generation " + std::to_string(message.number) +
-                                 " goes on without this node, which starts the workers that are missing");
+                                 " continues without this node, which starts its missing workers");
   state.parked = number_of(state);
   turn.act(FillWorkers{*state.generation});
 }
 
-void on(Turn& turn, FromLink const& event) {
-  std::visit(
-      [&](auto const& message) {
-        using Message = std::decay_t<decltype(message)>;
-        if constexpr (std::is_same_v<Message, rendezvous::VoteRequest> ||
-                      std::is_same_v<Message, rendezvous::Propose>) {
-          turn.delegate([&](auto& inner) { follower::hear(inner, event.link, message); });
-        } else if constexpr (std::is_same_v<Message, rendezvous::Decided> ||
-                             std::is_same_v<Message, rendezvous::Dropped>) {
-          hear(turn, event.link, message);
-        } else if constexpr (std::is_same_v<Message, rendezvous::Kill> ||
-                             std::is_same_v<Message, rendezvous::LeftOut>) {  // nobody leads by saying this
-          if (event.link == turn.state.follower.main && turn.state.connected) {
-            hear(turn, message);
-          }
-        } else if (accept_lead(turn, event.link, event.message)) {
-          hear(turn, message);
-        }
-      },
-      event.message);
+/// Votes are the follower's. Orders about workers are obeyed if their sender leads or takes over the lead; `kill` and
+/// `left_out` only from the coordinator that leads already.
+void on_message(Turn& turn, FromLink const& event) {
+  bool const from_coordinator = event.link == turn.state.follower.main && turn.state.connected;
+  auto const leads = [&] { return accept_lead(turn, event.link, event.message); };
+  auto const vote = [&](auto const& message) {
+    turn.delegate([&](auto& inner) { follower::hear(inner, event.link, message); });
+  };
+  std::visit(Overloaded{
+                 [&](rendezvous::Prepare const& message) { leads() ? on_prepare(turn, message) : void(); },
+                 [&](rendezvous::Start const& message) { leads() ? on_start(turn, message) : void(); },
+                 [&](rendezvous::Stop const& message) { leads() ? on_stop(turn, message) : void(); },
+                 [&](rendezvous::Finished const& message) { leads() ? on_finished(turn, message) : void(); },
+                 [&](rendezvous::Refused const& message) { leads() ? on_refused(turn, message) : void(); },
+                 [&](rendezvous::Kill const& message) { from_coordinator ? on_kill(turn, message) : void(); },
+                 [&](rendezvous::LeftOut const& message) { from_coordinator ? on_left_out(turn, message) : void(); },
+                 [&](rendezvous::Decided const& message) { on_decided(turn, event.link, message); },
+                 [&](rendezvous::Dropped const& message) { on_dropped(turn, event.link, message); },
+                 [&](rendezvous::VoteRequest const& message) { vote(message); },
+                 [&](rendezvous::Propose const& message) { vote(message); },
+             },
+             event.message);
 }
 
-// ---- the outside ----------------------------------------------------------------------------------------------
+// ---- connections, stalled workers, the timer ------------------------------------------------------------------
 
-void on(Turn& turn, LinkDown const& event) {
+void on_link_down(Turn& turn, LinkDown const& event) {
   State& state = turn.state;
   if (event.link != state.follower.main) {
     turn.delegate([&](auto& inner) { follower::link_down(inner, event.link); });
@@ -225,15 +236,15 @@ void on(Turn& turn, LinkDown const& event) {
   }
 }
 
-void on(Turn& turn, LinkUp const& event) {
+void on_link_up(Turn& turn, LinkUp const& event) {
   turn.state.joined = turn.state.joined || event.link == turn.state.follower.main;
   turn.delegate([&](auto& inner) { follower::link_up(inner, event.link, event.coordinator, event.relayed); });
   turn.state.connected = turn.state.connected || event.link == turn.state.follower.main;
 }
 
-void on(Turn& turn, LinkFailed const& event) {
+void on_link_failed(Turn& turn, LinkFailed const& event) {
   if (event.link == turn.state.follower.main) {
-    if (!turn.state.joined && !follower::can_search(turn.state.follower)) {  // as somebody new: nothing runs here
+    if (!turn.state.joined && !follower::can_search(turn.state.follower)) {  // after Rejoin: nothing runs here
       leave(turn, kExitCoordinatorLost, "coordinator lost: cannot join again: " + event.why);
     } else if (turn.state.connected) {
       lose_coordinator(turn, event.why);
@@ -244,7 +255,7 @@ void on(Turn& turn, LinkFailed const& event) {
   give_up_recall(turn);
 }
 
-void on(Turn& turn, BeatAnswered const& event) {
+void on_beat_answered(Turn& turn, BeatAnswered const& event) {
   turn.delegate([&](auto& inner) { follower::answered(inner, event.link, event.ack); });
   if (event.link == turn.state.follower.main && turn.state.connected) {
     renew_lease(turn, event.ack);
@@ -252,24 +263,23 @@ void on(Turn& turn, BeatAnswered const& event) {
   }
 }
 
-void on(Turn& turn, SteppedDown const& event) {
+void on_stepped_down(Turn& turn, SteppedDown const& event) {
   if (event.campaign_id < turn.state.follower.campaign_id) {
-    turn.say(Level::debug,
-             "ignored: the end of a campaign before this one");  // this agent has campaigned again meanwhile
+    turn.say(Level::debug, "ignored: the end of an earlier campaign");
   } else if (turn.state.follower.search) {
     turn.delegate([](auto& inner) { follower::stepped_down(inner); });
   } else if (turn.state.connected && follower::leads(turn.state.follower)) {
-    lose_coordinator(turn, "this agent coordinates no more: " + event.why);
+    lose_coordinator(turn, "this agent no longer coordinates: " + event.why);
   }
 }
 
-void on(Turn& turn, StoodStill const& event) {
+void on_stood_still(Turn& turn, StoodStill const& event) {
   if (turn.state.life == Life::running && event.number == number_of(turn.state)) {
     turn.tell(rendezvous::Progress{event.number, event.workers, event.named});
   }
 }
 
-void on(Turn& turn, Tick const&) {
+void on_tick(Turn& turn) {
   State& state = turn.state;
   if (state.owed_at && *state.owed_at <= turn.now && has_processes(state.life)) {
     state.owed_at.reset();
@@ -289,7 +299,27 @@ void on(Turn& turn, Tick const&) {
     state.left_due.reset();
     turn.tell(rendezvous::Progress{number_of(state), {}, {}, std::exchange(state.left, {})});
   }
-  following_tick(turn);
+  on_following_tick(turn);
+}
+
+/// Which function handles which event.
+void on_event(Turn& turn, Event const& event) {
+  std::visit(Overloaded{
+                 [&](LinkUp const& up) { on_link_up(turn, up); },
+                 [&](LinkDown const& down) { on_link_down(turn, down); },
+                 [&](LinkFailed const& failed) { on_link_failed(turn, failed); },
+                 [&](FromLink const& message) { on_message(turn, message); },
+                 [&](BeatAnswered const& answer) { on_beat_answered(turn, answer); },
+                 [&](SteppedDown const& stepped_down) { on_stepped_down(turn, stepped_down); },
+                 [&](WorkerEnded const& ended) { on_worker_ended(turn, ended); },
+                 [&](GroupEnded const& ended) { on_group_ended(turn, ended); },
+                 [&](Filled const& filled) { on_filled(turn, filled); },
+                 [&](StoodStill const& still) { on_stood_still(turn, still); },
+                 [&](EndSignal const& signal) { on_end_signal(turn, signal); },
+                 [&](KillSignal const&) { on_kill_signal(turn); },
+                 [&](Tick const&) { on_tick(turn); },
+             },
+             event);
 }
 
 // ---- the timer ------------------------------------------------------------------------------------------------
@@ -309,7 +339,7 @@ void arm(Turn& turn) {
   }
 }
 
-/// A timer that rings late means that this process did not run meanwhile, and maybe the others neither.
+/// A timer that rings late means that this process was suspended, and perhaps the other nodes, too.
 void notice_suspension(Turn& turn, bool tick) {
   State& state = turn.state;
   if (!state.armed) {
@@ -337,7 +367,7 @@ Step step(State state, Event const& event, TimePoint now, Policy const& policy) 
   }
   notice_suspension(turn, std::holds_alternative<Tick>(event));
   check_lease(turn);
-  std::visit([&](auto const& concrete) { on(turn, concrete); }, event);
+  on_event(turn, event);
   State& next = result.next;
   if (next.frozen && (next.life != next.frozen_in || !next.connected)) {
     kill_workers(turn, "they are frozen, and to be stopped");

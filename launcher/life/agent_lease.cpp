@@ -13,7 +13,8 @@ bool leases_on(Turn const& turn) {
          turn.state.generation->decree.tie != Tie::none;
 }
 
-/// From our own send time, so that no delay on the way stretches it. One that lies ahead is not ours.
+/// The lease counts from our own send time, which the coordinator echoes, so that no delay on the way stretches it. An
+/// echo from the future is not ours.
 void extend(Turn& turn, rendezvous::OwnTime echo, Millis left) {
   TimePoint const sent = follower::time_of(echo);
   if (left > Millis{0} && sent <= turn.now) {
@@ -40,7 +41,7 @@ void renew_lease(Turn& turn, rendezvous::BeatAck const& ack) {
   }
   extend(turn, ack.echo, ack.left);
   if (!state.lease || *state.lease <= turn.now) {
-    if (state.frozen && state.follower.next_beat) {  // the next answer is what the workers wait for
+    if (state.frozen && state.follower.next_beat) {  // the workers wait for the next answer: beat again soon
       state.follower.next_beat =
           std::min(*state.follower.next_beat, turn.now + turn.policy.lease.beat / follower::kProbesPerBeat);
     }
@@ -48,9 +49,9 @@ void renew_lease(Turn& turn, rendezvous::BeatAck const& ack) {
   }
   if (state.frozen) {
     state.frozen.reset();
-    hold_lease(turn);  // the parent would stop, or kill, what runs without one
+    hold_lease(turn);  // before the thaw: the parent freezes or kills workers that run without a lease
     turn.act(Thaw{});
-    turn.say(Level::info, "the coordinator still counts on the workers: they go on");
+    turn.say(Level::info, "lease renewed: resuming workers");
   }
   if (state.held) {
     state.held = false;
@@ -63,7 +64,7 @@ void kill_workers(Turn& turn, std::string const& why) {
   state.killed = true;
   state.parks = false;
   state.frozen.reset();
-  // An order of the same turn to end by themselves would wake frozen ones (SIGCONT), and they may not run.
+  // An order of the same turn to end gracefully would wake frozen workers (SIGCONT), and they may not run.
   std::erase_if(turn.actions, [](Action const& one) { return std::holds_alternative<StopWorkers>(one); });
   state.owed_at.reset();
   if (state.life == Life::running) {
@@ -79,17 +80,18 @@ void check_lease(Turn& turn) {
     return;
   }
   if (state.frozen) {
-    if (turn.late) {  // suspended as well: no answer could come
+    if (turn.late) {  // this process was suspended, too: no answer could come
       state.frozen = turn.now + turn.policy.lease.timeout;
     } else if (*state.frozen <= turn.now) {
-      kill_workers(turn, "frozen, and no fresh word from the coordinator");
+      kill_workers(turn, "frozen, and the coordinator has not answered");
     }
     return;
   }
   if (turn.now < *state.lease) {
     return;
   }
-  // A grace is over with the lease. Who looks for a coordinator finds one for the next generation only.
+  // Workers that are being stopped have no grace beyond the lease. During a search nothing can renew it: the next
+  // coordinator leads the next generation.
   if ((state.life == Life::running || turn.late) && state.connected && !state.follower.search) {
     state.frozen = turn.now + turn.policy.lease.timeout;
     state.frozen_in = state.life;
@@ -103,7 +105,7 @@ void check_lease(Turn& turn) {
 void hold_lease(Turn& turn) {
   State& state = turn.state;
   std::optional<TimePoint> const until = state.workers && !state.killed ? state.lease : std::nullopt;
-  // What the parent freezes and kills at cannot be taken back before they are dead. It stands while they are frozen.
+  // The parent's deadline to freeze and kill must stand until killed workers are dead, and while workers are frozen.
   if (until != state.told && !(state.workers && state.killed)) {
     state.told = until;
     turn.act(HoldLease{until});

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "launcher/life/agent_turn.hpp"
@@ -80,7 +81,7 @@ void stop_waiting(Turn& turn) {
 
 void stop_to_leave(Turn& turn, Millis grace, int signal, bool send_signal) {
   Life const before = std::exchange(turn.state.life, Life::leaving);
-  bool const kept = std::exchange(turn.state.parks, false) || turn.state.parked;  // not signalled so far
+  bool const kept = std::exchange(turn.state.parks, false) || turn.state.parked;  // workers without a signal so far
   bool const unsignalled = before == Life::running || turn.state.owed_at || kept;
   turn.state.owed_at.reset();
   if (before == Life::checking) {
@@ -92,6 +93,7 @@ void stop_to_leave(Turn& turn, Millis grace, int signal, bool send_signal) {
 
 void start_workers(Turn& turn) {
   State& state = turn.state;
+  assert(state.generation);
   state.life = Life::running;
   state.checked_at.reset();
   state.workers = true;
@@ -116,12 +118,13 @@ void acknowledge(Turn& turn) {
   turn.tell(turn.delegate([&](auto& inner) { return follower::ready(inner, *turn.state.generation); }));
 }
 
-void on(Turn& turn, WorkerEnded const& event) {
-  bool const missed = event.exit.status.ok() && !event.exit.hung.empty();  // and counted when it ended
+void on_worker_ended(Turn& turn, WorkerEnded const& event) {
+  // It has ended with 0 before, and was counted then; now it turns out that other ranks still need it.
+  bool const missed = event.exit.status.ok() && !event.exit.hung.empty();
   if (event.number == number_of(turn.state) && !turn.state.check && turn.state.living > 0 && !missed) {
     --turn.state.living;
     bool const left = event.exit.status.ok() && !event.exit.ours && turn.state.life == Life::running;
-    if (left && turn.state.living > 0) {  // else all have, and it is told at once
+    if (left && turn.state.living > 0) {  // after the last one the coordinator is told at once (on_group_ended)
       turn.state.left.push_back(event.exit.rank);
       turn.state.left_due = turn.state.left_due.value_or(turn.now + rendezvous::kLeftFor);
     }
@@ -134,8 +137,8 @@ void on(Turn& turn, WorkerEnded const& event) {
 
 namespace {
 
-/// Workers that nobody asked us to stop were killed for their lease, by this agent or its parent: WorkerEnded has not
-/// told so, and the coordinator, if there is one, would wait for them for ever.
+/// Workers were killed for their lease, by this agent or its parent, without an order of the coordinator. WorkerEnded
+/// does not report such a death (`ours`), and the coordinator would wait for them for ever.
 void tell_killed(Turn& turn) {
   State& state = turn.state;
   auto const& exits = state.exits;
@@ -145,11 +148,11 @@ void tell_killed(Turn& turn) {
   }
 }
 
-/// What was being stopped is gone.
-void stopped(Turn& turn) {
+/// The processes that were being stopped are gone.
+void on_stopped(Turn& turn) {
   State& state = turn.state;
   bool const keeps = state.life == Life::stopping && state.parks;
-  if (state.parked && !keeps) {  // parked in time, and told to end meanwhile; this order is answered, or an earlier one
+  if (state.parked && !keeps) {  // workers parked in time, but a later order keeps none
     stop_waiting(turn);
   } else if (state.rejoin && state.life != Life::leaving) {
     rejoin(turn);
@@ -167,11 +170,11 @@ void stopped(Turn& turn) {
   }
 }
 
-void check_ended(Turn& turn, GroupEnded const& event) {
+void on_check_ended(Turn& turn, GroupEnded const& event) {
   State& state = turn.state;
   state.check.reset();
   if (state.life != Life::checking) {  // it was killed
-    stopped(turn);
+    on_stopped(turn);
     return;
   }
   auto const limit = state.check_overdue ? std::optional(turn.policy.check_timeout) : std::nullopt;
@@ -189,11 +192,11 @@ void check_ended(Turn& turn, GroupEnded const& event) {
 
 }  // namespace
 
-void on(Turn& turn, GroupEnded const& event) {
+void on_group_ended(Turn& turn, GroupEnded const& event) {
   State& state = turn.state;
   if (state.check) {
     if (*state.check == event.number) {
-      check_ended(turn, event);
+      on_check_ended(turn, event);
     }
     return;
   }
@@ -207,17 +210,17 @@ void on(Turn& turn, GroupEnded const& event) {
   state.parked = event.waiting ? std::optional(event.number) : std::nullopt;
   if (again) {
     state.unkillable.insert(state.unkillable.end(), event.unkillable.begin(), event.unkillable.end());
-    stopped(turn);
+    on_stopped(turn);
     return;
   }
   state.exits = event.exits;
   state.unkillable = event.unkillable;
   state.steps = event.steps;
-  state.lacks = event.lacks && !turn.policy.health_check;  // a check is to have the node to itself
+  state.lacks = event.lacks && !turn.policy.health_check;  // a check needs the node to itself
   bool const all_good = event.unkillable.empty() && std::all_of(event.exits.begin(), event.exits.end(),
                                                                 [](auto const& exit) { return exit.status.ok(); });
   if (state.life != Life::running) {
-    stopped(turn);
+    on_stopped(turn);
   } else {
     state.life = Life::ended;
     if (all_good) {
@@ -232,19 +235,18 @@ void on(Turn& turn, GroupEnded const& event) {
   }
 }
 
-void on(Turn& turn, Filled const& event) {
+void on_filled(Turn& turn, Filled const& event) {
   if (turn.state.parked != event.number || turn.state.life != Life::waiting) {
     return;
   }
   turn.say_here(Level::info, event.whole ? "all workers of this node wait for the next generation"
-                                         : "a worker that was started again has ended: it is started once more with "
-                                           "the next generation");
+                                         : "a restarted worker has ended: it starts again with the next generation");
   turn.tell(rendezvous::Complete{event.number});
 }
 
 namespace {
 
-/// What whoever told us to end has to wait for.
+/// For the line about a signal to end: what this agent still waits for.
 std::string explain_wait(State const& state, Policy const& policy, bool ctrl_c) {
   bool const none = state.living == 0 || !has_anybody(state) || state.life == Life::fenced || state.check;
   if (none || policy.end_timeout <= Millis{0}) {
@@ -259,10 +261,10 @@ std::string explain_wait(State const& state, Policy const& policy, bool ctrl_c) 
 
 }  // namespace
 
-void on(Turn& turn, EndSignal const& event) {
+void on_end_signal(Turn& turn, EndSignal const& event) {
   State& state = turn.state;
   if (!state.joined && state.life != Life::done) {
-    leave(turn, 128 + event.signal, "");  // nobody knows us yet, so nobody has a final message for us
+    leave(turn, 128 + event.signal, "");  // no coordinator knows this agent: no final message can come
     return;
   }
   if (state.life == Life::leaving || state.life == Life::farewell || state.life == Life::done) {
@@ -272,7 +274,7 @@ void on(Turn& turn, EndSignal const& event) {
   turn.say(Level::info, "told to end by " + signal_name(event.signal) + (event.from.empty() ? "" : " " + event.from) +
                             explain_wait(state, turn.policy, event.ctrl_c));
   state.exit_code = 128 + event.signal;
-  if (!state.connected) {  // nobody coordinates, so nobody has a final message for us
+  if (!state.connected) {  // there is no coordinator: no final message can come
     turn.delegate([](auto& inner) { follower::abandon(inner, "this agent was told to end"); });
     if (has_processes(state.life)) {
       stop_to_leave(turn, turn.policy.end_timeout, event.signal, event.pass_on);
@@ -287,15 +289,15 @@ void on(Turn& turn, EndSignal const& event) {
     return;
   }
   if (state.life == Life::ended || state.life == Life::ready) {
-    say_stopped(turn);  // the coordinator may have sent stop or start already and waits for this
+    say_stopped(turn);  // the coordinator may have sent stop or start already, and waits for the answer
   }
   say_farewell(turn);
 }
 
-void on(Turn& turn, KillSignal const&) {
+void on_kill_signal(Turn& turn) {
   if (has_anybody(turn.state)) {
     if (turn.state.life != Life::leaving) {
-      on(turn, EndSignal{SIGINT, false});
+      on_end_signal(turn, EndSignal{SIGINT, false});
     }
     turn.say(Level::info, "told to end at once");
     turn.act(stop_order(turn, Millis{0}, SIGKILL));

@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "launcher/live/figures.hpp"
+#include <nlohmann/json.hpp>
 
 namespace cxxrun::launcher::live {
 namespace {
@@ -14,9 +14,9 @@ using rendezvous::NodePulse;
 
 constexpr Millis kUnwatched{5000};
 constexpr Millis kWatched{1000};
-constexpr Millis kForgotten{60'000};
+constexpr Millis kForgotten{60'000};  // a silent member is removed after this time
 constexpr Millis kSweep{1000};
-constexpr Millis kSpan{10'000};  // of steps whose mean is shown
+constexpr Millis kSpan{10'000};  // over which the mean time of a step is taken
 
 void enter(Live& live, Phase phase, TimePoint now, std::string why = "") {
   live.phase = phase;
@@ -60,11 +60,11 @@ void take(Live& live, story::SteppedDown const& event, TimePoint now) {
 void take(Live& live, story::Concluded const& event, TimePoint now) {
   enter(live, Phase::over, now, event.summary);
 }
-/// Those of nodes are in the lines alone.
+/// Events of single nodes are kept as lines alone.
 template <class Other>
 void take(Live& /*live*/, Other const& /*event*/, TimePoint /*now*/) {}
 
-/// A worker's numbers may be absurd: its page is its own.
+/// Its numbers may be absurd: a worker writes its page itself.
 Row row_of(NodePulse const& pulse, std::size_t local_rank) {
   Row row{};
   of(row, Figure::step_ago) = -1;
@@ -102,7 +102,7 @@ void fold(Live& live, story::Event const& event, std::string line, TimePoint now
 }
 
 void fold(Live& live, rendezvous::AgentId agent, std::string const& host, NodePulse pulse, TimePoint now) {
-  if (!live.swept || now - *live.swept > kSweep) {  // not at each pulse: there may be thousands of nodes
+  if (!live.swept || now - *live.swept > kSweep) {  // not at each pulse: thousands of nodes may send them
     live.swept = now;
     std::erase_if(live.members, [&](auto const& known) { return now - known.second.heard > kForgotten; });
   }
@@ -143,11 +143,154 @@ std::vector<std::string> parts_of(std::string_view text, std::size_t most) {
     while (end > 0 && inside()) {
       --end;
     }
-    end = end == 0 ? std::min(text.size(), most) : end;  // it is no UTF-8
+    end = end == 0 ? std::min(text.size(), most) : end;  // not UTF-8
     parts.emplace_back(text.substr(0, end));
     text.remove_prefix(end);
   } while (!text.empty());
   return parts;
+}
+
+// ---- as JSON ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kLiveVersion = 1;
+constexpr std::size_t kShownLines = 20;
+
+std::string quoted(std::string const& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// Appends `"name":value,`.
+void put(std::string& to, char const* name, std::string const& value) {
+  to.append("\"").append(name).append("\":").append(value).append(",");
+}
+void put(std::string& to, char const* name, std::uint64_t value) {
+  put(to, name, std::to_string(value));
+}
+void put(std::string& to, char const* name, std::optional<TimePoint> since, TimePoint now) {
+  if (since) {
+    put(to, name,
+        static_cast<std::uint64_t>(
+            std::max<std::int64_t>(0, std::chrono::duration_cast<Millis>(now - *since).count())));
+  }
+}
+/// Replaces a last comma.
+void close(std::string& to, char bracket) {
+  if (to.back() == ',') {
+    to.pop_back();
+  }
+  to += bracket;
+}
+
+void put(std::string& to, Member const& member, TimePoint now) {
+  to += '{';
+  put(to, "host", quoted(member.host));
+  put(to, "generation", member.pulse.number);
+  put(to, "heard_ago_ms", member.heard, now);
+  put(to, "first_rank", member.pulse.rank_base);
+  to += "\"ranks\":[";
+  auto const width = std::min<std::size_t>(member.pulse.width, kFigures);
+  for (std::size_t i = 0; i < member.speeds.size(); ++i) {
+    to += '[';
+    auto const per_step = member.speeds[i].per_step;
+    to += std::to_string(per_step ? per_step->count() : -1) + ",";
+    for (std::size_t k = 0; k < width; ++k) {
+      to += std::to_string(member.pulse.figures[i * member.pulse.width + k]) + ",";
+    }
+    close(to, ']');
+    to += ',';
+  }
+  close(to, ']');
+  to += "},";
+}
+
+}  // namespace
+
+/// Numbers are written one by one: a tree of JSON values for 16,384 ranks would take long to make.
+std::string live_json(Live const& live, Facts const& facts, TimePoint now) {
+  std::string text = "{";
+  put(text, "version", kLiveVersion);
+  put(text, "run_id", quoted(facts.run_id));
+  put(text, "coordinator", quoted(facts.host));
+  put(text, "program", quoted(facts.program));
+  put(text, "phase", quoted(name_of(live.phase)));
+  put(text, "phase_ms", live.since, now);
+  put(text, "job_ms", live.began, now);
+  put(text, "generation", live.generation);
+  put(text, "generation_ms", live.generation_began, now);
+  put(text, "nodes", live.nodes);
+  put(text, "ranks", live.ranks);
+  put(text, "restarts", live.restarts);
+  if (facts.max_restarts) {
+    put(text, "max_restarts", *facts.max_restarts);
+  }
+  put(text, "why", quoted(live.why));
+  text += "\"figures\":[\"per_step_ms\",";
+  for (auto const* const name : kFigureNames) {
+    text += quoted(name) + ",";
+  }
+  close(text, ']');
+  text += ",\"members\":[";
+  for (auto const& [agent, member] : live.members) {
+    put(text, member, now);
+  }
+  close(text, ']');
+  text += ",\"events\":[";
+  auto const skipped = live.lines.size() - std::min(live.lines.size(), kShownLines);
+  for (auto at = live.lines.begin() + static_cast<std::ptrdiff_t>(skipped); at != live.lines.end(); ++at) {
+    text += at->text + ",";
+  }
+  close(text, ']');
+  return text + "}\n";
+}
+
+std::string who_json(std::string const& run_id, std::string const& step, std::string const& host) {
+  std::string text = "{";
+  put(text, "version", kLiveVersion);
+  put(text, "run_id", quoted(run_id));
+  put(text, "step", quoted(step));
+  put(text, "host", quoted(host));
+  close(text, '}');
+  return text + "\n";
+}
+
+std::string error_json(std::string const& why) {
+  return "{\"error\":" + quoted(why) + "}\n";
+}
+
+std::string stack_json(std::uint32_t rank, std::string const& host, std::vector<std::string> const& frames,
+                       std::string const& place) {
+  std::string text = "{";
+  put(text, "rank", rank);
+  put(text, "host", quoted(host));
+  put(text, "place", quoted(place));
+  text += "\"frames\":[";
+  for (auto const& frame : frames) {
+    text += quoted(frame) + ",";
+  }
+  close(text, ']');
+  return text + "}\n";
+}
+
+std::string tail_json(std::uint32_t rank, std::string const& host, std::string const& file, std::string const& tail) {
+  std::string text = "{";
+  put(text, "rank", rank);
+  put(text, "host", quoted(host));
+  put(text, "file", quoted(file));
+  put(text, "text", quoted(tail));
+  close(text, '}');
+  return text + "\n";
+}
+
+std::string lines_json(Live const& live, Facts const& facts, std::uint64_t after) {
+  std::string text = "{\"nonce\":" + quoted(facts.nonce) + "}\n";
+  for (auto const& line : live.lines) {
+    if (line.number > after) {
+      text += "{\"number\":" + std::to_string(line.number) + "," + line.text.substr(1) + "\n";
+    }
+  }
+  return text;
 }
 
 }  // namespace cxxrun::launcher::live

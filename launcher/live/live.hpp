@@ -1,32 +1,59 @@
-// Live: what is known of a job while it runs: Live = fold(Live, event of the story | pulse, now). Pure.
+// Live: what a coordinator knows of its job while it runs: Live = fold(Live, event of the story | pulse, now). Pure.
 //
-// Of whoever coordinates. It is in no decree: an elected coordinator begins with an empty one, which pulses fill within
-// one round. Nothing is decided by it. docs/use/live.md.
+// It is part of no decree, and nothing is decided by it: an elected coordinator begins with an empty one, which pulses
+// fill within one round. docs/use/live.md.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "rendezvous/protocol/live_messages.hpp"
-#include "rendezvous/values/agent_id.hpp"
+#include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/connection.hpp"
 #include "rendezvous/values/story.hpp"
 #include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher::live {
 
-/// How fast the steps of one worker come.
+/// What a pulse says of one worker, as numbers. New figures are appended; an agent or coordinator of another version
+/// passes on those that it does not know.
+enum class Figure : std::uint8_t {
+  step,       ///< training steps that it has completed
+  step_ago,   ///< milliseconds since it completed the newest; -1: none yet in this generation
+  begun,      ///< collectives begun, in all of its groups
+  waits,      ///< 1: it is in a collective
+  memory,     ///< MiB that its process has resident
+  processor,  ///< processor time of its process since the last pulse, in thousandths of a core
+  state,      ///< the kernel's letter, 'R' or 'D'; 'E': it has ended
+};
+inline constexpr std::array kFigureNames{"step",       "step_ago_ms",        "begun", "waits",
+                                         "memory_mib", "processor_permille", "state"};
+inline constexpr std::size_t kFigures = kFigureNames.size();
+/// The figures of one worker, by Figure.
+using Row = std::array<std::int64_t, kFigures>;
+
+[[nodiscard]] constexpr std::int64_t& of(Row& row, Figure figure) {
+  return row[static_cast<std::size_t>(figure)];
+}
+[[nodiscard]] constexpr std::int64_t of(Row const& row, Figure figure) {
+  return row[static_cast<std::size_t>(figure)];
+}
+
+/// How fast one worker completes steps.
 struct Speed {
-  std::uint64_t step = 0;          ///< that it had completed
-  TimePoint at;                    ///< then
-  std::optional<Millis> per_step;  ///< the mean of the last ten seconds of steps, or of fewer at the beginning
+  std::uint64_t step = 0;          ///< the last step of the span that `per_step` is of
+  TimePoint at;                    ///< when it was completed
+  std::optional<Millis> per_step;  ///< mean time of a step over ten seconds, or over a shorter time at the beginning
 };
 
-/// A node, as its last pulse has it.
+/// A node, according to its last pulse.
 struct Member {
   std::string host;
   rendezvous::NodePulse pulse;
@@ -34,7 +61,7 @@ struct Member {
   std::vector<Speed> speeds;  ///< of its workers, by local rank
 };
 
-/// An event as a line of events.jsonl, and its number since this coordinator began.
+/// An event as a line of events.jsonl. This coordinator numbers them from 1.
 struct Line {
   std::uint64_t number = 0;
   std::string text;
@@ -55,55 +82,56 @@ enum class Phase : std::uint8_t { waiting, starting, running, stopping, over };
 
 struct Live {
   Phase phase = Phase::waiting;
-  std::optional<TimePoint> since;  ///< of the phase
-  std::optional<TimePoint> began;  ///< the job, by this clock
+  std::optional<TimePoint> since;  ///< begin of the phase
+  std::optional<TimePoint> began;  ///< begin of the job, by this clock
   std::uint64_t generation = 0;
   std::optional<TimePoint> generation_began;
   std::uint32_t nodes = 0;  ///< of the generation
-  std::uint32_t ranks = 0;
+  std::uint32_t ranks = 0;  ///< of the generation
   std::uint32_t restarts = 0;
-  std::string why;  ///< it stops, or is over, or what went wrong before it waits
+  std::string why;  ///< why the job stops, waits or is over
   std::map<rendezvous::AgentId, Member> members;
-  std::optional<TimePoint> swept;  ///< when those were forgotten last that are silent
+  std::optional<TimePoint> swept;  ///< when silent members were last removed
   std::deque<Line> lines;
   std::uint64_t last_line = 0;
 };
 
-/// `line`: the event's, for events.jsonl.
+/// `line`: the event as a line of events.jsonl.
 void fold(Live& live, rendezvous::story::Event const& event, std::string line, TimePoint now);
 void fold(Live& live, rendezvous::AgentId agent, std::string const& host, rendezvous::NodePulse pulse, TimePoint now);
 
-/// How often agents are to send pulses: never more than a hundredth of a core for all of them.
+/// How often agents are to send pulses, so that all of them together cost at most a hundredth of a core.
 [[nodiscard]] Millis pace_of(Live const& live, bool watched);
-/// The agent of the worker of this rank; nothing: no pulse has told of it.
+/// The agent whose worker has this rank. Nothing: no pulse has reported it.
 [[nodiscard]] std::optional<rendezvous::AgentId> agent_of(Live const& live, std::uint32_t rank);
 
-/// What the job was started with, to be shown.
+/// What the job was started with, for people.
 struct Facts {
   std::string run_id;
-  std::string host;     ///< where it is coordinated
-  std::string program;  ///< its name alone; "": not known
+  std::string host;     ///< of the coordinator
+  std::string program;  ///< its file name; "": not known
   std::optional<std::uint32_t> max_restarts;
-  std::string nonce;  ///< of whoever coordinates: another one's events have numbers of their own
+  std::string nonce;  ///< of the coordinator; each coordinator numbers its events anew
 };
-/// One line: docs/use/live.md says what its fields mean.
+/// The answer to `status`, in one line. docs/use/live.md has its fields.
 [[nodiscard]] std::string live_json(Live const& live, Facts const& facts, TimePoint now);
-/// Of an agent: the answer to `who`. `step`: of Slurm, "" = none.
+/// An agent's answer to `who`. `step`: of Slurm, "" = none.
 [[nodiscard]] std::string who_json(std::string const& run_id, std::string const& step, std::string const& host);
+inline constexpr char const* kTooManyQuestions = "too many questions at once: try again in a few seconds";
 /// {"error": why}
 [[nodiscard]] std::string error_json(std::string const& why);
-/// Where a worker is, from the inside outwards; `place`: what the kernel says of it, where there are no frames.
+/// The stack of a worker, innermost frame first. `place`: what the kernel says of it if there are no frames.
 [[nodiscard]] std::string stack_json(std::uint32_t rank, std::string const& host,
                                      std::vector<std::string> const& frames, std::string const& place);
 /// The end of a file.
 [[nodiscard]] std::string tail_json(std::uint32_t rank, std::string const& host, std::string const& file,
-                                    std::string const& text);
+                                    std::string const& tail);
 /// {"nonce": …}, and a line for each event after number `after`, with "number" first.
 [[nodiscard]] std::string lines_json(Live const& live, Facts const& facts, std::uint64_t after);
 
-/// The text in parts of at most `most` bytes, none of which ends within a character of UTF-8; at least one.
+/// Cuts a text into parts of at most `most` bytes, never within a UTF-8 character. At least one part.
 [[nodiscard]] std::vector<std::string> parts_of(std::string_view text, std::size_t most);
-/// Calls say(part, more) for each of them; `more`: other text follows this one.
+/// Calls say(part, more) for each part; `more`: other text follows this one.
 template <class Say>
 void say_in_parts(std::string_view text, std::size_t most, bool more, Say const& say) {
   auto parts = parts_of(text, most);

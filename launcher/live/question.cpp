@@ -10,8 +10,9 @@ namespace {
 
 struct Form {
   char const* word;
-  std::size_t words;  ///< with that one
+  std::size_t words;  ///< number of words, including `word`
 };
+/// By Question::What.
 constexpr std::array<Form, 5> kForms{{{"who", 1}, {"status", 1}, {"events", 2}, {"stacks", 2}, {"logs", 3}}};
 
 bool has_number(Question::What what) {

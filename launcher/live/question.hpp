@@ -1,12 +1,12 @@
 // Question: what a program may ask about a job, as text. Pure. docs/use/live.md.
 //
-//   who              which job this agent is of; the agent answers by itself
+//   who              the job of this agent; the agent answers by itself
 //   status           the live table
-//   events AFTER     what happened after event number AFTER, as far as it is kept
-//   stacks all       where the workers are, or `stacks 3,5`
-//   logs RANK BYTES  the last bytes of what a worker has written, as far as it is in files
+//   events AFTER     events after number AFTER, as far as they are kept
+//   stacks all       the stacks of all workers; `stacks 3,5`: of these ranks
+//   logs RANK BYTES  the last bytes of the log files of a worker
 //
-// The answer is lines of JSON. One that has "error" says why there is nothing else, or no more.
+// The answer is lines of JSON. A line with "error" says why nothing follows.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ struct Question {
   enum class What : std::uint8_t { who, status, events, stacks, logs };
   What what = What::who;
   std::uint64_t number = 0;          ///< AFTER, BYTES
-  std::vector<std::uint32_t> ranks;  ///< at most kMostRanks; of `stacks`, empty: all
+  std::vector<std::uint32_t> ranks;  ///< at most kMostRanks; empty: all
   bool operator==(Question const&) const = default;
 };
 inline constexpr std::size_t kMostRanks = 64;
 inline constexpr std::uint64_t kMostTail = 65'536;
 
-/// Whether it names ranks, whose agents are asked.
+/// Whether the question names ranks; it is passed on to their agents.
 [[nodiscard]] constexpr bool asks_for_ranks(Question::What what) {
   return what == Question::What::stacks || what == Question::What::logs;
 }
-/// Nothing: it is no such text.
+/// Nothing: the text is no question.
 [[nodiscard]] std::optional<Question> parse_question(std::string_view text);
 [[nodiscard]] std::string question_text(Question const& question);
 

@@ -5,7 +5,7 @@
 namespace cxxrun::launcher {
 namespace {
 
-/// Of the first line, or redraw, its end included.
+/// Length of the first line, or of the first redraw, with its end.
 std::size_t length_of_first(std::string_view lines, bool redraws) {
   auto const newline = lines.find('\n');
   auto const to = newline == std::string_view::npos ? lines.size() : newline + 1;
@@ -20,16 +20,16 @@ std::optional<TimePoint> sooner(std::optional<TimePoint> one, std::optional<Time
   return one && other ? std::min(one, other) : one ? one : other;
 }
 
-Return meaning_of_return(Console const& console) {
-  return console.writer.is_terminal() ? Return::redraws : Return::byte;
+CarriageReturn meaning_of_return(Console const& console) {
+  return console.writer.is_terminal() ? CarriageReturn::redraws : CarriageReturn::byte;
 }
 
 }  // namespace
 
-void Console::end_open_line(std::size_t begin, ShownStream const* by) {
+void Console::end_open_line(std::size_t begin, ConsoleStream const* by) {
   if (open != nullptr && open != by && staged.size() > begin) {
     staged.insert(begin, 1, '\n');
-    std::exchange(open, nullptr)->interrupted();
+    std::exchange(open, nullptr)->on_interrupted();
   }
 }
 
@@ -38,7 +38,7 @@ void Console::show_unfinished(TimePoint now) {
     return;
   }
   look.reset();
-  std::erase_if(unfinished, [&](ShownStream* stream) {
+  std::erase_if(unfinished, [&](ConsoleStream* stream) {
     auto const next = stream->show_unfinished(now);
     look = sooner(look, next);
     return !next;
@@ -47,7 +47,7 @@ void Console::show_unfinished(TimePoint now) {
 
 Consoles::Consoles(int out, int err, std::function<void()> const& wake) {
   both_[0] = std::make_shared<Console>(out, wake);
-  // One writer for `2>&1`: keeps the order between the two and does not cut into each other's lines.
+  // One writer for `2>&1` keeps the order between the two and never mixes their lines.
   both_[1] = same_console(out, err) ? both_[0] : std::make_shared<Console>(err, wake);
 }
 
@@ -70,7 +70,8 @@ std::optional<TimePoint> Consoles::push() {
   }
   bool const holds = held || both_[0]->open != nullptr || both_[1]->open != nullptr;
   if (holds && !holding_) {
-    std::lock_guard const lock(mutex_);  // what is being said stands before the open line, what is said next waits
+    // Set before the push, under the lock: a say() that has begun writes before the held output, later ones wait.
+    std::lock_guard const lock(mutex_);
     holding_ = true;
   }
   for (auto const& console : both_) {
@@ -100,7 +101,7 @@ void Consoles::say_waiting() {
   }
   if (auto* const open = std::exchange(both_[1]->open, nullptr)) {
     both_[1]->staged += '\n';
-    open->interrupted();
+    open->on_interrupted();
   }
   static_cast<void>(push());
   std::lock_guard const lock(mutex_);
@@ -119,20 +120,20 @@ bool Consoles::finish(TimePoint deadline) {
   return complete;
 }
 
-ShownStream::ShownStream(Console& console, std::uint64_t id, Showing const& how)
+ConsoleStream::ConsoleStream(Console& console, std::uint64_t id, ConsoleStreamOptions const& options)
     : console_(console),
-      prefixer_(how.fold ? "" : how.prefix, kLongestLine, meaning_of_return(console),
-                !how.fold && console.writer.shows_parts_of_lines() ? Shown::open : Shown::ended),
-      times_(how.patience),
-      folder_(how.fold ? &console.folders.at(how.to_stderr ? 1 : 0) : nullptr),
+      prefixer_(options.fold ? "" : options.prefix, kLongestLine, meaning_of_return(console),
+                !options.fold && console.writer.shows_parts_of_lines() ? PartialLine::open : PartialLine::ended),
+      times_(options.patience),
+      folder_(options.fold ? &console.folders.at(options.to_stderr ? 1 : 0) : nullptr),
       id_(id) {
   if (folder_ != nullptr) {
-    folder_->open(id, how.rank, how.prefix);
+    folder_->open(id, options.rank, options.prefix);
   }
 }
 
 template <class Append>
-void ShownStream::give(Append const& append) {
+void ConsoleStream::emit(Append const& append) {
   if (folder_ != nullptr) {
     append(console_.lines);
     hold();
@@ -148,43 +149,43 @@ void ShownStream::give(Append const& append) {
   }
 }
 
-void ShownStream::feed(std::string_view bytes) {
-  give([&](std::string& out) {
+void ConsoleStream::feed(std::string_view bytes) {
+  emit([&](std::string& out) {
     if (prefixer_.feed(bytes, out)) {
-      times_.ended();
+      times_.on_line_end();
     }
   });
   if (!prefixer_.unfinished()) {
     return;
   }
-  times_.came(Clock::now());
+  times_.on_bytes(Clock::now());
   console_.look = sooner(console_.look, times_.due(prefixer_.redrawn()));
   if (!std::exchange(listed_, true)) {
     console_.unfinished.push_back(this);
   }
 }
 
-std::optional<TimePoint> ShownStream::show_unfinished(TimePoint now) {
+std::optional<TimePoint> ConsoleStream::show_unfinished(TimePoint now) {
   if (prefixer_.unfinished()) {
     if (auto const due = times_.due(prefixer_.redrawn()); now < due) {
       return due;
     }
-    give([&](std::string& out) { prefixer_.show(out); });
-    times_.shown(now);
+    emit([&](std::string& out) { prefixer_.show(out); });
+    times_.on_shown(now);
   }
   listed_ = false;
   return std::nullopt;
 }
 
-void ShownStream::end() {
-  give([&](std::string& out) { prefixer_.flush(out); });
+void ConsoleStream::end() {
+  emit([&](std::string& out) { prefixer_.flush(out); });
   if (folder_ != nullptr) {
     folder_->close(id_);
   }
   std::erase(console_.unfinished, this);
 }
 
-void ShownStream::hold() {
+void ConsoleStream::hold() {
   auto const now = Clock::now();
   bool const redraws = console_.writer.is_terminal();
   auto const begin = console_.staged.size();

@@ -1,8 +1,9 @@
-// Console: one end of the workers' output that people see. Consoles: stdout's and stderr's. Shell.
+// Puts the workers' output on the launcher's stdout and stderr. Shell.
 //
-// What is shown is staged and pushed to the console's writer at once. A stream that is folded has its lines held for a
-// while, for equal ones of others. A line that is unfinished for a while is shown as it is. For the pump's thread
-// alone, where nothing else is said.
+// Console is one of the two, ConsoleStream is one worker stream shown there, Consoles owns both. Output is staged and
+// then pushed to the console's writer. Lines of a folded stream are held for a while, to be merged with equal lines of
+// other ranks. A line that stays unfinished is shown as far as it has come. Everything runs on the pump's thread,
+// except where noted.
 #pragma once
 
 #include <array>
@@ -20,25 +21,25 @@
 #include "launcher/logs/console_writer.hpp"
 #include "launcher/logs/line_folder.hpp"
 #include "launcher/logs/line_prefixer.hpp"
-#include "launcher/logs/show_times.hpp"
 
 namespace cxxrun::launcher {
 
-class ShownStream;
+class ConsoleStream;
 
 struct Console {
   Console(int fd, std::function<void()> wake) : writer(fd, std::move(wake)) {}
   ConsoleWriter writer;
-  std::string staged;                    ///< since the last push
-  std::array<LineFolder, 2> folders;     ///< of workers' stdout and stderr, which have no order between them
-  std::string lines;                     ///< about to be held; keeps its room
-  ShownStream* open = nullptr;           ///< whose line is unfinished where the next byte will stand
-  std::vector<ShownStream*> unfinished;  ///< may have something to show that is unfinished, ...
-  std::optional<TimePoint> look;         ///< ... the first of them then
+  std::string staged;                      ///< output since the last push
+  std::array<LineFolder, 2> folders;       ///< of the workers' stdout and stderr, which are not ordered to each other
+  std::string lines;                       ///< lines on their way to a folder; keeps its capacity
+  ConsoleStream* open = nullptr;           ///< the stream whose line is open at the end of the output
+  std::vector<ConsoleStream*> unfinished;  ///< streams that may have an unfinished line to show
+  std::optional<TimePoint> look;           ///< when the first of them is due
 
-  /// What is staged from `begin` on is not `by`'s: a line of another stream that is open ends before it.
-  void end_open_line(std::size_t begin, ShownStream const* by);
-  /// Shows what has been unfinished for long enough.
+  /// Output of `by` was staged from `begin` on. If a line of another stream is open, ends it before that output.
+  /// `by` is nullptr for output of no stream.
+  void end_open_line(std::size_t begin, ConsoleStream const* by);
+  /// Shows the lines that have been unfinished for long enough.
   void show_unfinished(TimePoint now);
 };
 
@@ -47,56 +48,57 @@ class Consoles {
   Consoles(int out, int err, std::function<void()> const& wake);
 
   [[nodiscard]] Console& of(bool to_stderr) { return *both_[to_stderr ? 1 : 0]; }
-  /// What is staged, and what has been held for long enough. Returns when to call it again.
+  /// Pushes what is staged and what has been held for long enough. Returns when to call it again.
   std::optional<TimePoint> push();
-  /// A line of the launcher's own, behind everything that is held. From any thread. False: something is held, or a
-  /// line is open, and say_waiting() is to follow on the pump's thread.
+  /// Writes a line of the launcher's own, behind everything that is held. Thread-safe. False: lines are held or a line
+  /// is open, and the caller must have say_waiting() called on the pump's thread.
   [[nodiscard]] bool say(std::string line);
   void say_waiting();
-  /// From any thread, once the pump's is over or stuck. False: something was dropped.
+  /// Writes what is pending, until the deadline. From any thread, once the pump's thread has ended or is stuck. False:
+  /// output was dropped.
   bool finish(TimePoint deadline);
 
  private:
-  std::array<std::shared_ptr<Console>, 2> both_;  ///< the same one when both lead to one place
+  std::array<std::shared_ptr<Console>, 2> both_;  ///< the same one twice if both lead to one place
   std::mutex mutex_;
-  std::string said_;                   ///< waits behind what is held
-  std::atomic<bool> holding_ = false;  ///< lines, or a line open; written by the pump's thread
+  std::string said_;                   ///< own lines that wait behind held output
+  std::atomic<bool> holding_ = false;  ///< lines are held, or a line is open; written by the pump's thread
 };
 
-struct Showing {
+struct ConsoleStreamOptions {
   bool to_stderr = false;
   std::uint32_t rank = 0;
   std::string prefix;
-  bool fold = false;  ///< equal lines of several ranks make one
+  bool fold = false;  ///< show equal lines of several ranks once
   Millis patience;    ///< how long a line may be unfinished before it is shown
 };
 
-/// One stream of a worker on its console.
-class ShownStream {
+/// One worker stream on its console.
+class ConsoleStream {
  public:
-  ShownStream(Console& console, std::uint64_t id, Showing const& how);
-  ~ShownStream() = default;
-  ShownStream(ShownStream const&) = delete;
-  ShownStream& operator=(ShownStream const&) = delete;
-  ShownStream(ShownStream&&) = delete;
-  ShownStream& operator=(ShownStream&&) = delete;
+  ConsoleStream(Console& console, std::uint64_t id, ConsoleStreamOptions const& options);
+  ~ConsoleStream() = default;
+  ConsoleStream(ConsoleStream const&) = delete;
+  ConsoleStream& operator=(ConsoleStream const&) = delete;
+  ConsoleStream(ConsoleStream&&) = delete;
+  ConsoleStream& operator=(ConsoleStream&&) = delete;
   void feed(std::string_view bytes);
   void end();  ///< no feed() follows
   [[nodiscard]] Console& console() const { return console_; }
-  /// Shows what is unfinished when it is time to; returns when it will be.
+  /// Shows the unfinished line if it is due. Returns when it will be due, if it is not yet.
   std::optional<TimePoint> show_unfinished(TimePoint now);
-  void interrupted() { prefixer_.interrupted(); }
+  void on_interrupted() { prefixer_.on_interrupted(); }
 
  private:
-  /// What the prefixer appends goes to the console, or is held.
+  /// `append` adds output of the prefixer to a string; the output is staged, or held by the folder.
   template <class Append>
-  void give(Append const& append);
+  void emit(Append const& append);
   void hold();
 
   Console& console_;
   LinePrefixer prefixer_;
   ShowTimes times_;
-  bool listed_ = false;  ///< among the console's unfinished
+  bool listed_ = false;  ///< in the console's `unfinished`
   LineFolder* folder_;   ///< nullptr: not folded
   std::uint64_t id_;
 };

@@ -16,26 +16,25 @@
 #include <unistd.h>
 #include <utility>
 
-#include "src/base/os/bounded_thread.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/poll_time.hpp"
+#include "src/base/os/thread.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{64} << 10;
-/// How long a thread may take to notice that it should give up.
+/// Time for the thread to notice that it should give up.
 constexpr Millis kGiveUp{100};
-/// Buffers that have grown beyond this are given back.
+/// A buffer that has grown beyond this is freed after use.
 constexpr std::size_t kUsualBuffer = 4 * kConsoleFull;
 
 enum class Kind { pipe, terminal, socket, file, other };
 
-/// A descriptor on the console and how it may be written.
+/// A descriptor on the console, and how to write to it.
 struct Target {
   os::UniqueFd fd;
   Kind kind = Kind::other;
-  bool may_block = true;  ///< a write waits for the reader: ask poll first
+  bool may_block = true;  ///< a write may wait for the reader: poll first
 };
 
 Target open_target(int fd) {
@@ -79,8 +78,8 @@ std::size_t next_piece(std::string_view lines) {
 }
 
 struct ConsoleWriter::Impl {
-  Target target;  ///< the thread's, once it runs
-  Kind kind;      ///< of the target, as it was at the start
+  Target target;  ///< owned by the thread once it runs
+  Kind kind;      ///< kind of the target at the start
   std::function<void()> on_room;
   os::UniqueFd abandon{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  ///< readable: stop waiting for the console
   std::atomic<bool> abandoned = false;
@@ -88,12 +87,12 @@ struct ConsoleWriter::Impl {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::string queue;        ///< whole lines, not yet taken by the thread
-  std::size_t dropped = 0;  ///< bytes since the last notice
-  bool starved = false;     ///< somebody was told that the console is full
+  std::string queue;        ///< whole lines that the thread has not taken yet
+  std::size_t dropped = 0;  ///< bytes dropped since the last line that says so
+  bool starved = false;     ///< full() has returned true: on_room is due
   bool closing = false;
-  bool dead = false;  ///< the console is gone: swallow
-  bool lost = false;  ///< something was dropped at some time
+  bool dead = false;  ///< the console is gone: discard output
+  bool lost = false;  ///< output has been dropped
 
   void run();
   bool write_all(std::string_view lines);
@@ -108,7 +107,7 @@ void ConsoleWriter::Impl::run() {
   for (;;) {
     changed.wait(lock, [this] { return !queue.empty() || closing; });
     if (queue.empty()) {
-      target.fd.reset();  // the console's reader sees our end as soon as we are done
+      target.fd.reset();  // the console's reader sees the end of file at once
       return;
     }
     batch.swap(queue);
@@ -134,7 +133,7 @@ void ConsoleWriter::Impl::run() {
   }
 }
 
-/// False: nothing more can be written, because the console is gone or the time is over.
+/// False: nothing more can be written, because the console is gone or finish() has given up.
 bool ConsoleWriter::Impl::write_all(std::string_view lines) {
   bool const narrow = target.kind == Kind::pipe || target.kind == Kind::terminal || target.may_block;
   while (!lines.empty()) {
@@ -155,7 +154,7 @@ bool ConsoleWriter::Impl::write_all(std::string_view lines) {
   return true;
 }
 
-/// For want of a thread, which no limit leaves: on the caller's, what the console takes until then.
+/// Writes on the caller's thread what the console takes until then. Used if no thread can be started (a limit).
 void ConsoleWriter::Impl::write_here(TimePoint until) {
   while (!queue.empty() && !dead) {
     pollfd room{target.fd.get(), POLLOUT, 0};
@@ -179,7 +178,7 @@ ssize_t ConsoleWriter::Impl::write_some(std::string_view piece) const {
   return write(target.fd.get(), piece.data(), piece.size());
 }
 
-/// False: told to give up.
+/// Blocks until the console takes output. False: finish() has given up.
 bool ConsoleWriter::Impl::wait_for_room() const {
   std::array<pollfd, 2> fds{{{target.fd.get(), POLLOUT, 0}, {abandon.get(), POLLIN, 0}}};
   while (poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR) {
@@ -206,10 +205,10 @@ bool ConsoleWriter::shows_parts_of_lines() const {
   return impl_->kind == Kind::terminal || impl_->kind == Kind::file;
 }
 
-/// With the first line, not at the launcher's start: there every thread delays the workers.
+/// Called with the first line. At the launcher's start each thread would delay the workers.
 bool ConsoleWriter::start_thread() {
   impl_->thread = os::BoundedThread::start("cxxrun-console", [impl = impl_] { impl->run(); });
-  return impl_->thread != nullptr;  // else the next line tries again
+  return impl_->thread != nullptr;  // if it failed, the next push tries again
 }
 
 void ConsoleWriter::push(std::string& lines) {
@@ -230,7 +229,7 @@ void ConsoleWriter::push(std::string& lines) {
   if (impl_->dropped > 0) {
     impl_->queue.append("cxxrun: ")
         .append(std::to_string(std::exchange(impl_->dropped, 0)))
-        .append(" bytes of output are missing here: nobody read the console while workers ended\n");
+        .append(" bytes of output are missing here: the console was not read while workers ended\n");
   }
   if (!impl_->thread && !start_thread()) {
     impl_->queue.append(std::exchange(lines, {}));
@@ -251,8 +250,8 @@ void ConsoleWriter::push(std::string& lines) {
 
 bool ConsoleWriter::full() {
   std::lock_guard const lock(impl_->mutex);
-  bool const now =
-      impl_->thread && impl_->queue.size() >= kConsoleFull;  // without one nobody would say when it has room
+  // Without a thread nothing would call on_room.
+  bool const now = impl_->thread && impl_->queue.size() >= kConsoleFull;
   impl_->starved = impl_->starved || now;
   return now;
 }
@@ -263,10 +262,10 @@ bool ConsoleWriter::finish(TimePoint deadline) {
     impl_->closing = true;
     impl_->changed.notify_one();
   }
-  // Taken out of impl_, which the thread owns a share of. Already finished: nothing to wait for.
+  // Moved out of impl_, which the thread shares. A second finish() finds no thread.
   auto const thread = std::exchange(impl_->thread, nullptr);
   if (thread && !thread->join_until(deadline)) {
-    // Two steps: a thread that waits for the reader gives up; only one stuck in the kernel is left behind.
+    // A thread that waits for the reader gives up now. Only one that is stuck in the kernel is left behind.
     impl_->abandoned = true;
     eventfd_write(impl_->abandon.get(), 1);
     if (!thread->join_until(Clock::now() + kGiveUp)) {

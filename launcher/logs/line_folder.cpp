@@ -1,13 +1,14 @@
 #include "launcher/logs/line_folder.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 
-constexpr std::size_t kHeldLineBytes = 128;  // besides its text, about
+constexpr std::size_t kHeldLineBytes = 128;  // memory of an entry besides its text, about
 
 void LineFolder::open(std::uint64_t id, std::uint32_t rank, std::string prefix) {
   streams_[id] = std::make_shared<Stream>(Stream{rank, std::move(prefix), first_});
@@ -37,22 +38,23 @@ std::uint64_t LineFolder::place_for(Stream const& stream, std::string_view line,
 void LineFolder::feed(std::uint64_t id, std::string_view line, TimePoint now, std::string& out) {
   auto const& stream = streams_.at(id);
   auto const place = place_for(*stream, line, now);
+  assert(place >= first_ && place - first_ < held_.size());
   held_[place - first_].from.push_back(stream);
   stream->next = place + 1;
   while (!held_.empty() && (bytes_ > kMostHeld || held_.front().from.size() >= whole_)) {
-    give_first(out);
+    emit_first(out);
   }
 }
 
 void LineFolder::take(TimePoint now, std::string& out) {
   while (!held_.empty() && now >= held_.front().since + kHeldFor) {
-    give_first(out);
+    emit_first(out);
   }
 }
 
 void LineFolder::flush(std::string& out) {
   while (!held_.empty()) {
-    give_first(out);
+    emit_first(out);
   }
 }
 
@@ -60,7 +62,7 @@ std::optional<TimePoint> LineFolder::due() const {
   return held_.empty() ? std::nullopt : std::optional(held_.front().since + kHeldFor);
 }
 
-void LineFolder::give_first(std::string& out) {
+void LineFolder::emit_first(std::string& out) {
   Entry const& entry = held_.front();
   std::string const& line = entry.text->first;
   if (entry.from.size() < kFoldedFrom) {
@@ -78,6 +80,7 @@ void LineFolder::give_first(std::string& out) {
     out.append("] ").append(line);
   }
   bytes_ -= line.size() + kHeldLineBytes;
+  assert(entry.text->second.front() == first_);
   entry.text->second.pop_front();
   if (entry.text->second.empty()) {
     places_.erase(entry.text);

@@ -1,15 +1,16 @@
 #include "launcher/logs/line_prefixer.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace cxxrun::launcher {
 namespace {
 
-/// Capacity that is worth keeping between lines.
+/// A buffer that has grown beyond this is shrunk after its line.
 constexpr std::size_t kUsualLine = std::size_t{64} << 10;
 
-/// What stands there after all redraws; "" when that is blank.
+/// The text that a terminal shows after all redraws; "" if that is blank.
 std::string_view newest_state(std::string_view line) {
   auto const last = line.find_last_not_of('\r');
   line = last == std::string_view::npos ? std::string_view() : line.substr(0, last + 1);
@@ -17,7 +18,7 @@ std::string_view newest_state(std::string_view line) {
   return line.find_first_not_of(' ') == std::string_view::npos ? std::string_view() : line;
 }
 
-/// Not those at its end, which a newline may follow.
+/// Whether a carriage return redraws the line. Those at its end do not count: a newline may follow.
 bool has_redraws(std::string_view line) {
   auto const last = line.find_last_not_of('\r');
   return last != std::string_view::npos && line.find('\r') < last;
@@ -25,15 +26,15 @@ bool has_redraws(std::string_view line) {
 
 }  // namespace
 
-LinePrefixer::LinePrefixer(std::string prefix, std::size_t longest_line, Return meaning, Shown shown)
-    : prefix_(std::move(prefix)), longest_line_(longest_line), meaning_(meaning), stays_(shown) {}
+LinePrefixer::LinePrefixer(std::string prefix, std::size_t longest_line, CarriageReturn meaning, PartialLine partial)
+    : prefix_(std::move(prefix)), longest_line_(longest_line), meaning_(meaning), partial_(partial) {}
 
 bool LinePrefixer::feed(std::string_view chunk, std::string& out) {
   shown_ = shown_ && chunk.empty();
-  if (meaning_ == Return::redraws) {
+  if (meaning_ == CarriageReturn::redraws) {
     return feed_terminal(chunk, out);
   }
-  // memrchr, since the library's rfind goes byte by byte.
+  // memrchr: the library's rfind goes byte by byte.
   auto const* newline = static_cast<char const*>(memrchr(chunk.data(), '\n', chunk.size()));
   if (newline == nullptr) {
     keep(chunk, out);
@@ -53,7 +54,7 @@ bool LinePrefixer::feed(std::string_view chunk, std::string& out) {
 }
 
 bool LinePrefixer::feed_terminal(std::string_view chunk, std::string& out) {
-  // A return at the very end waits for its successor: "\r\n" ends a line and redraws nothing.
+  // A return at the very end waits for the next byte: "\r\n" ends a line and redraws nothing.
   auto at = kept_.size() - (kept_.ends_with('\r') ? 1 : 0);
   std::string const text = std::exchange(kept_, {}).append(chunk);
   std::size_t begin = 0;
@@ -88,7 +89,7 @@ void LinePrefixer::show(std::string& out) {
     out += kept_;
     begun_ = open_ = true;
     kept_.clear();
-    if (stays_ == Shown::ended) {
+    if (partial_ == PartialLine::ended) {
       break_line(out);
     }
   }
@@ -96,7 +97,8 @@ void LinePrefixer::show(std::string& out) {
 
 void LinePrefixer::show_redrawn(std::string& out) {
   auto const state = newest_state(kept_);
-  if (meaning_ == Return::redraws) {  // kept: the next redraw, or the newline, stands where this one does
+  if (meaning_ == CarriageReturn::redraws) {
+    // `kept_` stays: the next redraw, or the newline, replaces this state on the screen.
     if (!state.empty() && !open_) {
       out.append(prefix_).append(state).push_back('\r');
       redrawn_ = true;
@@ -118,7 +120,7 @@ void LinePrefixer::flush(std::string& out) {
   }
 }
 
-/// `kept_` is the rest of it.
+/// Ends the current line, of which `kept_` is the rest.
 void LinePrefixer::end_line(std::string& out) {
   redrawn_ = redrawn_ || has_redraws(kept_);
   if (!begun_) {
@@ -155,7 +157,7 @@ void LinePrefixer::append_lines(std::string_view lines, std::string& out) const 
     out.append(lines);
     return;
   }
-  // memchr and two appends per line: for short lines this beats a scatter list (docs/use/logs.md has the figures).
+  // memchr and two appends per line: for short lines this is faster than a scatter list (figures in docs/use/logs.md).
   while (!lines.empty()) {
     auto const* end = static_cast<char const*>(std::memchr(lines.data(), '\n', lines.size()));
     auto const length = static_cast<std::size_t>(end - lines.data()) + 1;
@@ -178,6 +180,22 @@ void LinePrefixer::keep(std::string_view partial, std::string& out) {
     partial.remove_prefix(room);
   }
   kept_.append(partial);
+}
+
+LineFilter::LineFilter(std::string prefix, std::vector<std::string> words)
+    : prefix_(std::move(prefix)), words_(std::move(words)) {}
+
+void LineFilter::feed(std::string_view chunk, std::string& out) {
+  cutter_.feed(chunk, lines_);
+  for (std::string_view rest = lines_; !rest.empty();) {
+    auto const line = rest.substr(0, rest.find('\n') + 1);
+    if (std::any_of(words_.begin(), words_.end(),
+                    [line](std::string const& word) { return line.find(word) != std::string_view::npos; })) {
+      out.append(prefix_).append(line);
+    }
+    rest.remove_prefix(line.size());
+  }
+  lines_.clear();
 }
 
 }  // namespace cxxrun::launcher

@@ -3,13 +3,16 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <vector>
 
-#include "launcher/logs/left_over.hpp"
-#include "launcher/logs/log_file.hpp"
 #include "src/base/core/limits.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/folder.hpp"
 #include "src/base/os/random.hpp"
 
@@ -17,14 +20,18 @@ namespace cxxrun::launcher {
 namespace {
 
 constexpr int kMostRuns = 1000;
-constexpr std::size_t kLongestSocketBase = 60;  // with both names behind it at most 107 bytes
+constexpr std::size_t kLongestSocketBase = 60;  // leaves room for both names: a socket's path has at most 107 bytes
+constexpr std::size_t kMostLooked = 10'000;     // entries examined: a full /tmp must not slow down the start
+constexpr std::size_t kMostSwept = 64;          // directories removed by one start
+constexpr std::size_t kMostBelow = 100'000;     // entries removed in one of them
+constexpr std::size_t kLongestBoot = 64;
 
 Error cannot_make(std::string const& path, int error) {
   auto code = Errc::io;
   std::string remedy = "choose another --log-dir";
   if (error == EPERM) {
     code = Errc::permission;
-    remedy = "another user has made it, or may not let you; choose a --log-dir that others cannot write to";
+    remedy = "another user owns it or denies access; choose a --log-dir that others cannot write to";
   } else if (error == EACCES || error == EROFS) {
     code = Errc::permission;
     remedy = "choose a --log-dir that you may write to";
@@ -56,12 +63,57 @@ void remove_all(std::string const& path) noexcept {
   }
 }
 
+std::string boot_id() {
+  return std::string(trim(os::read_system_file("/proc/sys/kernel/random/boot_id", kLongestBoot)));
+}
+
+std::vector<std::string> names_in(os::Folder const& dir, std::size_t most) {
+  return dir ? dir.names(most).value_or(std::vector<std::string>{}) : std::vector<std::string>{};
+}
+
+/// Takes the lock if it is free.
+FoundDir look_at(int dir, int owner) {
+  FoundDir found;
+  struct stat info {};
+  struct stat mark {};
+  if (fstat(dir, &info) != 0 || fstat(owner, &mark) != 0) {
+    return found;
+  }
+  found.uid = info.st_uid;
+  found.others_write = (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+  found.marked = S_ISREG(mark.st_mode) && mark.st_uid == info.st_uid;
+  found.held = !found.marked || flock(owner, LOCK_EX | LOCK_NB) != 0;
+  if (!found.held) {
+    found.boot = os::read_all(owner, kLongestBoot).value_or("");
+  }
+  return found;
+}
+
+/// Removes the owner file last: if this sweep is killed, the next one continues it.
+bool sweep_one(std::string const& base, os::Folder const& there, std::string const& name, std::string const& boot) {
+  std::string const path = base + "/" + name;
+  auto const dir = there.below(name);
+  auto owner = dir ? dir.open_own(kOwnerFile) : os::UniqueFd();
+  if (!owner || !is_left_over(look_at(dir.get(), owner.get()), getuid(), boot)) {
+    return false;
+  }
+  for (auto const& each : names_in(dir, kMostBelow)) {
+    if (each != kOwnerFile) {
+      std::error_code left;
+      std::filesystem::remove_all(std::filesystem::path(path) / each, left);  // follows no link
+    }
+  }
+  owner.reset();  // NFS keeps an open file, and thereby the directory
+  dir.remove(kOwnerFile);
+  return there.remove_directory(name);
+}
+
 }  // namespace
 
 Result<void> make_log_dir(std::string const& log_dir) {
   std::error_code error;
   if (!log_dir.empty() && log_dir != "/dev/null") {
-    std::filesystem::create_directories(log_dir, error);  // several agents may do it at once on a shared file system
+    std::filesystem::create_directories(log_dir, error);  // agents may race for it on a shared file system
   }
   return error ? Result<void>(cannot_make(log_dir, error.value())) : Result<void>();
 }
@@ -107,7 +159,7 @@ Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run
   }
   auto const name = log_dir + "/" + path_component(run_id) + "_" + path_component(host).substr(0, 40);
   for (int run = 1; run <= kMostRuns; ++run) {
-    auto const number = run < kMostRuns ? std::to_string(run) : random_hex(8);  // somebody may have taken them all
+    auto const number = run < kMostRuns ? std::to_string(run) : random_hex(8);  // all numbers may be taken
     auto path = name;
     if (run > 1) {
       path.append("-").append(number);
@@ -159,6 +211,36 @@ Result<void> make_worker_dirs(std::string const& root, std::uint64_t generation,
     }
   }
   return {};
+}
+
+os::UniqueFd claim_temporary(std::string const& dir) {
+  auto const boot = boot_id();
+  std::string const made = std::string(kOwnerFile) + ".new";  // locked before the rename: no sweep sees it unlocked
+  auto const there = os::Folder::of_ours(dir);
+  if (boot.empty() || !there) {
+    return {};
+  }
+  auto owner = there.create(made);
+  if (owner && flock(owner.get(), LOCK_EX | LOCK_NB) == 0 && os::write_all(owner.get(), boot) &&
+      there.rename(made, kOwnerFile)) {
+    return owner;
+  }
+  there.remove(made);
+  return {};
+}
+
+std::size_t sweep_temporary(std::string const& temporary_base) {
+  auto const boot = boot_id();
+  std::size_t swept = 0;
+  for (auto const& base : std::set<std::string>{temporary_base, "/tmp"}) {
+    auto const there = base.empty() ? os::Folder() : os::Folder::open(base);
+    for (auto const& name : names_in(there, kMostLooked)) {
+      if (swept < kMostSwept && is_temporary_name(name, getuid()) && sweep_one(base, there, name, boot)) {
+        ++swept;
+      }
+    }
+  }
+  return swept;
 }
 
 }  // namespace cxxrun::launcher

@@ -1,11 +1,12 @@
 #include "launcher/logs/log_file.hpp"
 
+#include <cassert>
 #include <cerrno>
 #include <filesystem>
-#include <vector>
+#include <utility>
 
 #include "src/base/core/limits.hpp"
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -18,7 +19,8 @@ Error cannot_write(std::string const& path, int error) {
   return fail(code, "cannot write the log " + path + " (" + remedy + "); the stream goes on without this file", error);
 }
 
-/// RUN/attempt_N or RUN/attempt_N/RANK, below a --log-dir that others may write to: all of them are ours, and no links.
+/// The directory of `path`. Of RUN/attempt_N and RUN/attempt_N/RANK, each part must be a directory of this user and no
+/// link: others may be able to write to --log-dir.
 os::Folder directory_of(std::string const& path) {
   std::filesystem::path const parent = std::filesystem::path(path).parent_path();
   auto const is_attempt = [](std::filesystem::path const& dir) { return os::name_in(dir).starts_with("attempt_"); };
@@ -29,6 +31,15 @@ os::Folder directory_of(std::string const& path) {
   os::Folder const root = os::Folder::of_ours(attempt.parent_path());
   os::Folder there = root ? root.below(os::name_in(attempt)) : os::Folder();
   return there && parent != attempt ? there.below(os::name_in(parent)) : std::move(there);
+}
+
+Result<void> rename_log_file(std::string const& from, std::string const& to) {
+  auto const directory = directory_of(from);
+  if (directory && directory.rename(os::name_in(from), os::name_in(to))) {
+    return {};
+  }
+  return fail(Errc::io, "cannot rename the log " + from + " to " + os::name_in(to) + "; it is no longer rotated",
+              errno);
 }
 
 }  // namespace
@@ -48,15 +59,6 @@ void remove_log_file(std::string const& path) {
   }
 }
 
-Result<void> rename_log_file(std::string const& from, std::string const& to) {
-  auto const directory = directory_of(from);
-  if (directory && directory.rename(os::name_in(from), os::name_in(to))) {
-    return {};
-  }
-  return fail(Errc::io, "cannot rename the log " + from + " to " + os::name_in(to) + "; it is not rotated any more",
-              errno);
-}
-
 Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes) {
   return os::write_all(file.get(), bytes) ? Result<void>() : cannot_write(path, errno);
 }
@@ -65,6 +67,59 @@ std::string read_worker_file(std::string const& path, std::size_t limit) {
   auto const directory = directory_of(path);
   auto const file = directory ? directory.open_file(os::name_in(path)) : os::UniqueFd();
   return file ? os::read_all(file.get(), limit).value_or("") : "";
+}
+
+Result<void> LogFile::open(std::string path, Rotation rotation) {
+  path_ = std::move(path);
+  rotation_ = rotation;
+  fill_ = {};
+  if (path_.empty()) {
+    return {};
+  }
+  auto file = open_log_file(path_);
+  if (!file) {
+    return file.error();
+  }
+  file_ = *std::move(file);
+  return {};
+}
+
+Result<void> LogFile::append(std::string_view bytes) {
+  assert(is_open());
+  Result<void> result;
+  while (!bytes.empty()) {
+    auto const size = rotation_.bytes == 0 ? bytes.size() : fitting(fill_, bytes, rotation_.bytes);
+    auto const part = bytes.substr(0, size);
+    if (auto written = append_to_log(file_, path_, part); !written) {
+      file_.reset();
+      return written;
+    }
+    bytes.remove_prefix(size);
+    fill_.bytes += size;
+    fill_.in_line = size == 0 ? fill_.in_line : part.back() != '\n';
+    if (!bytes.empty()) {
+      if (auto begun = begin_next(); !begun) {
+        if (!file_) {
+          return begun;
+        }
+        result = begun;  // the old file could not be renamed: go on with it
+        rotation_ = {};
+      }
+    }
+  }
+  return result;
+}
+
+Result<void> LogFile::begin_next() {
+  auto const name = path_ + "." + std::to_string(++full_);
+  if (auto renamed = rename_log_file(path_, name); !renamed) {
+    return renamed;
+  }
+  file_.reset();
+  if (rotation_.keep > 0 && full_ > rotation_.keep) {
+    remove_log_file(path_ + "." + std::to_string(full_ - rotation_.keep));
+  }
+  return open(path_, rotation_);
 }
 
 }  // namespace cxxrun::launcher

@@ -16,11 +16,11 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/logs/console.hpp"
-#include "launcher/logs/line_filter.hpp"
-#include "launcher/logs/log_output.hpp"
-#include "rendezvous/history/retrying.hpp"
+#include "launcher/logs/line_prefixer.hpp"
+#include "launcher/logs/log_file.hpp"
+#include "rendezvous/history/restarts.hpp"
 #include "src/base/core/text.hpp"
-#include "src/base/os/bounded_thread.hpp"
+#include "src/base/os/thread.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -32,7 +32,7 @@ using boost::system::error_code;
 constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 constexpr std::size_t kWorthWaking = std::size_t{64} << 10;
 constexpr Millis kGather{1};
-constexpr std::size_t kLastBytes = 128;  // more than the question of a debugger
+constexpr std::size_t kLastBytes = 128;  // more than a debugger's prompt
 
 struct Stream {
   Stream(asio::io_context& io, PumpStream p)
@@ -41,13 +41,13 @@ struct Stream {
   }
   PumpStream plan;
   stream_descriptor pipe;
-  LogOutput file;
-  std::optional<ShownStream> shown;
-  LogOutput filtered;
+  LogFile file;
+  std::optional<ConsoleStream> shown;
+  LogFile filtered;
   LineFilter filter;  ///< used while `filtered` is open
   Evidence evidence;
-  std::string last;     ///< of a stream whose words are not kept: at least its last kLastBytes, at most twice as many
-  bool paused = false;  ///< not waited for, because its console is full
+  std::string last;     ///< if words are not kept: the last kLastBytes of the stream, at most twice as many
+  bool paused = false;  ///< not read, because its console is full
 };
 
 LastWords words_of(Stream const& s) {
@@ -60,11 +60,11 @@ LastWords words_of(Stream const& s) {
 
 }  // namespace
 
-/// Everything but the constructor, post(), mute() and the writers of the consoles is for the pump's thread alone.
+/// Runs on the pump's thread, except the constructor, post(), mute() and consoles().
 class LogPump::Pump {
  public:
   Pump(int console_out, int console_err) {
-    stream_descriptor const first(*io_);  // makes what Asio waits with, now: later no descriptor may be left for it
+    stream_descriptor const first(*io_);  // makes Asio open its epoll now: later no descriptor may be left
     auto const wake = [io = io_, this] { asio::post(*io, [this] { resume(); }); };  // a console's thread may outlive us
     consoles_ = std::make_unique<Consoles>(console_out, console_err, wake);
   }
@@ -74,7 +74,7 @@ class LogPump::Pump {
     asio::post(*io_, std::move(command));
   }
 
-  /// The owner goes on without the thread: no callback comes any more.
+  /// The owner leaves the thread behind: from now on no callback is called.
   void mute() {
     std::lock_guard const lock(callback_mutex_);
     muted_ = true;
@@ -84,7 +84,7 @@ class LogPump::Pump {
 
   void run() {
     while (!io_->stopped()) {
-      if (readable_.empty()) {  // else some became so while others gathered
+      if (readable_.empty()) {  // streams may have become readable in run_for() below
         due_ ? io_->run_one_for(*due_ - Clock::now()) : io_->run_one();
       }
       io_->poll();
@@ -92,8 +92,8 @@ class LogPump::Pump {
         on_readable(id);
       }
       push_staged();
-      // Writers of single lines cost a wake-up per line, and fight us for the pipe's lock, unless the next look comes
-      // a little later. The first line after a silence was carried at once; what is posted does not wait.
+      // At a slow rate, wait a moment and gather lines: otherwise each line costs a wake-up, and its writer and we
+      // contend for the pipe's lock. The first line after a silence was carried at once, and posted work does not wait.
       if (auto const carried = std::exchange(carried_, 0); carried > 0 && carried < kWorthWaking) {
         io_->run_for(kGather);
       }
@@ -105,8 +105,9 @@ class LogPump::Pump {
   void add(std::uint64_t id, PumpStream plan) {
     auto const& stream = streams_.emplace(id, std::make_unique<Stream>(*io_, std::move(plan))).first->second;
     if (auto const& shown = stream->plan; shown.console) {
-      stream->shown.emplace(consoles_->of(shown.to_stderr), id,
-                            Showing{shown.to_stderr, shown.rank, shown.prefix, shown.fold, shown.patience});
+      stream->shown.emplace(
+          consoles_->of(shown.to_stderr), id,
+          ConsoleStreamOptions{shown.to_stderr, shown.rank, shown.prefix, shown.fold, shown.patience});
     }
     report_if(stream->file.open(stream->plan.file, stream->plan.rotation));
     report_if(stream->filtered.open(stream->plan.filtered, {}));
@@ -204,7 +205,7 @@ class LogPump::Pump {
     }
   }
 
-  /// Bytes carried, 0 at the end of the stream; nothing when there are none now.
+  /// Returns the number of bytes carried, 0 at the end of the stream, nothing if the pipe is empty.
   std::optional<std::size_t> read_once(Stream& s, std::size_t most) {
     error_code error;
     auto const n = s.pipe.read_some(asio::buffer(buffer_.get(), std::min(most, kReadBytes)), error);
@@ -232,7 +233,7 @@ class LogPump::Pump {
     }
   }
 
-  /// Reads what is in the pipe now, and not what a writer adds meanwhile: a flood must not keep a drain for ever.
+  /// Reads only the bytes that are in the pipe now: a writer that keeps writing must not hold up a drain for ever.
   void empty_pipe(std::uint64_t id, Stream& s) {
     stream_descriptor::bytes_readable available;
     error_code ignored;
@@ -268,16 +269,16 @@ class LogPump::Pump {
   std::shared_ptr<asio::io_context> io_ = std::make_shared<asio::io_context>(1);
   asio::executor_work_guard<asio::io_context::executor_type> forever_{io_->get_executor()};
   std::unique_ptr<Consoles> consoles_;
-  std::optional<TimePoint> due_;  ///< when lines that are held, or unfinished, have waited for long enough
+  std::optional<TimePoint> due_;  ///< when the next held or unfinished line is to be shown
   std::mutex callback_mutex_;     ///< held during each callback
   bool muted_ = false;
   std::unordered_map<std::uint64_t, std::unique_ptr<Stream>> streams_;
   std::vector<std::uint64_t> readable_;
-  std::map<std::uint64_t, LastWords> words_;  ///< of streams that have ended
+  std::map<std::uint64_t, LastWords> words_;  ///< last words of streams that have ended
   std::function<void(std::string)> on_error_;
-  /// Not filled: its pages are touched only as far as workers write.
+  /// Not zeroed: its pages are touched only as far as workers write.
   std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kReadBytes);
-  std::size_t carried_ = 0;  ///< bytes since the last wait
+  std::size_t carried_ = 0;  ///< bytes carried since the last wait
 };
 
 LogPump::LogPump() : LogPump(STDOUT_FILENO, STDERR_FILENO) {}
@@ -289,7 +290,7 @@ LogPump::LogPump(int console_out, int console_err)
 LogPump::~LogPump() {
   try {
     finish(1000);
-  } catch (...) {  // out of memory: without the last lines
+  } catch (...) {  // out of memory: the last lines are lost
     return;
   }
 }

@@ -1,11 +1,12 @@
-// The only file that sees CLI11. It cuts the command line into options and other words; what they mean is in the table.
+// The only file that uses CLI11. It splits the command line into options and other words; the table gives their
+// meaning.
 #include "launcher/options/option_table.hpp"
 
 #include <algorithm>
 
 #include <CLI/CLI.hpp>
 
-#include "src/base/core/exit_codes.hpp"
+#include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -26,7 +27,7 @@ bool is_flag(OptionRow const& row) {
   return *row.value_name == '\0';
 }
 
-/// Its value, if it has one, is behind a "=".
+/// Its value is optional and can only follow a "=".
 bool is_optional(OptionRow const& row) {
   return *row.value_name == '[';
 }
@@ -60,7 +61,7 @@ std::string left_column(OptionRow const& row) {
   return left + (is_flag(row) || is_optional(row) ? "" : " ") + row.value_name + " ";
 }
 
-/// The names that begin so, of options that an abbreviation can stand for or of the others.
+/// The names that start with `start`: of our own options, or of those that torchrun has, too.
 Words names_from(std::vector<OptionRow> const& rows, std::string_view start, bool ours) {
   Words names;
   for (auto const& row : rows) {
@@ -71,7 +72,8 @@ Words names_from(std::vector<OptionRow> const& rows, std::string_view start, boo
   return names;
 }
 
-/// As argparse reads it: a long or short name, or the start of only one of torchrun's. With dashes.
+/// The option that argparse would take it for: a long or short name, or an unambiguous start of one of torchrun's. With
+/// dashes instead of underscores.
 std::string full_name(std::vector<OptionRow> const& rows, std::string const& given) {
   auto const name = replace_all(given, "_", "-");
   if (auto const* const row = find_option(rows, name)) {
@@ -81,7 +83,7 @@ std::string full_name(std::vector<OptionRow> const& rows, std::string const& giv
   return meant.size() == 1 ? meant.front() : name;
 }
 
-/// What the user may have meant by an option that is none.
+/// What the user may have meant by an unknown option.
 std::string suggestion(Command const& command, std::string const& given) {
   auto const rows = command.rows();
   auto const start = "--" + bare(given);
@@ -97,13 +99,13 @@ std::string suggestion(Command const& command, std::string const& given) {
   return nearest ? "did you mean --" + *nearest + "?" : std::string(command.name) + " --help lists all";
 }
 
-/// Whether `given` is the option: a long one after one dash, too, a short one with its value attached, too ("-n4").
+/// Whether `given` is that option. A long one may have a single dash, a short one may have its value attached ("-n4").
 bool is_foreign(std::string_view given, std::string const& name) {
   return name.starts_with("--") ? given.size() > 2 && bare(given) == bare(name)
                                 : given.substr(0, given.find_last_not_of("0123456789") + 1) == name;
 }
 
-/// The line for an argument that no row knows: another launcher's, or unknown with the nearest spelling.
+/// The error for an unknown argument: what to type instead of another launcher's option, or the nearest spelling.
 std::string explain_unknown(Command const& command, std::string_view argument) {
   std::string const given = printable(argument.substr(0, argument.find('=')), 60);
   for (auto const& [names, launcher, instead] : command.foreign) {
@@ -116,7 +118,7 @@ std::string explain_unknown(Command const& command, std::string_view argument) {
 }
 
 std::string help_text(Command const& command) {
-  constexpr std::size_t kMostLeft = 36;  // what is longer moves its help to the right
+  constexpr std::size_t kMostLeft = 36;  // a longer left column moves only its own help to the right
   std::size_t width = 0;
   for (auto const& row : command.rows()) {
     width = std::max(width, std::min(left_column(row).size() + 1, kMostLeft));
@@ -133,7 +135,7 @@ std::string help_text(Command const& command) {
   return text + "\n" + command.below;
 }
 
-/// With full names. CLI11 wants the reverse order.
+/// The arguments with full option names, in reverse order as CLI11 wants them.
 Words for_cli11(std::vector<OptionRow> const& rows, Words const& arguments) {
   Words reversed(arguments.rbegin(), arguments.rend());
   for (auto& argument : reversed) {

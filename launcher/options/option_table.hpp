@@ -1,7 +1,7 @@
 // Tables of options, one per program: names, help and meaning, in the order of --help. Pure.
 //
-// One row is the whole truth about an option: the parser, --help, the PET_* variables, the suggestion for a typing
-// error, and what scripts/generate makes of it: manual pages, completions, a table of docs/use/torchrun.md.
+// A row is the only description of an option. The parser, --help, the PET_* variables and the suggestions for misspelt
+// options use it, and scripts/generate makes manual pages, completions and a table of docs/use/torchrun.md from it.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,18 @@
 namespace cxxrun::launcher {
 
 struct OptionRow;
-/// Puts the value ("1" for a flag) where it belongs. Errors say what is expected, not which option: the caller knows.
+/// Parses the value ("1" for a flag) and stores it. Errors say what is expected; the caller adds the name of the
+/// option.
 using Apply = std::function<Result<void>(std::string const& value, OptionRow const& row)>;
 
 struct OptionRow {
   char const* name;             ///< "--nproc-per-node"; the underscored spelling is accepted too
-  char const* value_name;       ///< "N"; "on|off" = one of these words; "[=X]" = may be left out; "" = a flag
+  char const* value_name;       ///< "N"; "on|off" = one of these words; "[=X]" = optional; "" = a flag
   char const* help;             ///< one line
-  Apply apply;                  ///< nothing for --help and --version
+  Apply apply;                  ///< empty for --help and --version
   char const* short_name = "";  ///< "-r"
-  char const* also_from = "";   ///< a variable read after PET_*, named by torchrun
-  bool ours = false;            ///< torchrun does not have it: no abbreviation stands for it
+  char const* also_from = "";   ///< a variable of torchrun that is read after PET_*
+  bool ours = false;            ///< torchrun does not have it; it cannot be abbreviated
 };
 [[nodiscard]] inline OptionRow&& ours(OptionRow&& row) {
   row.ours = true;
@@ -43,22 +44,22 @@ struct OptionGroup {
   std::vector<OptionRow> rows;
 };
 
-/// Options of another launcher that mean one thing, and what to type instead.
+/// Options of another launcher, and what to type instead.
 struct ForeignOption {
   char const* names;     ///< "-np --np"
   char const* launcher;  ///< "mpirun"
   char const* instead;
 };
 
-/// A program's command line. The rows refer to what they set.
+/// A program's command line. The rows hold references to the options that they set.
 struct Command {
-  char const* name;   ///< "cxxrun-store"
-  char const* above;  ///< the options in --help: usage and purpose
-  char const* below;
-  std::vector<OptionGroup> groups;  ///< version_row and help_row are in the last
-  /// Given the words after the options. Says what no row can know.
+  char const* name;                 ///< "cxxrun-store"
+  char const* above;                ///< text of --help before the options: usage and purpose
+  char const* below;                ///< text of --help after them
+  std::vector<OptionGroup> groups;  ///< the last one has version_row and help_row
+  /// Takes the words after the options, and checks what no single row can.
   std::function<Result<void>(std::vector<std::string> const& words)> finish = [](auto&) { return Result<void>(); };
-  bool runs_program = false;  ///< there may be words: another command line
+  bool runs_program = false;  ///< words may follow the options: the command line of a program
   std::vector<ForeignOption> foreign = {};
 
   [[nodiscard]] std::vector<OptionRow> rows() const;  ///< of all groups
@@ -67,22 +68,22 @@ struct Command {
 /// "--nproc-per-node" → "PET_NPROC_PER_NODE".
 [[nodiscard]] std::string pet_variable(std::string_view name);
 
-/// Parsing ended the program: print `text` (stdout when code is 0, else stderr) and exit with `code`.
+/// The program ends here: print `text` (to stdout if code is 0, else to stderr) and exit with `code`.
 struct EarlyExit {
   int code = 0;
   std::string text;
   bool operator==(EarlyExit const&) const = default;
 };
 
-/// Sets what the command line (without argv[0]) says and, where it says nothing, the environment's PET_*. Reads
-/// nothing else.
+/// Applies the command line (without argv[0]) and, for options that it does not give, the PET_* variables of the
+/// environment.
 [[nodiscard]] std::optional<EarlyExit> parse(Command const& command, std::vector<std::string> const& arguments,
                                              Environment const& environment = {});
 
 [[nodiscard]] Error expected(std::string what);
 [[nodiscard]] Result<std::string> parse_text(std::string_view text);
 [[nodiscard]] Result<bool> parse_flag(std::string_view text);
-/// Where the value stands among the words of the row.
+/// The position of the value among the words of the row.
 [[nodiscard]] Result<std::size_t> find_word(std::string const& value, OptionRow const& row);
 [[nodiscard]] Result<void> check_word(std::string const& value, OptionRow const& row);
 
@@ -98,7 +99,7 @@ Apply set(Target& target, Parse parse) {
   };
 }
 
-/// The value is checked, and dropped.
+/// Checks the value and drops it.
 template <class Parse>
 Apply only_check(Parse parse) {
   return [parse](std::string const& value, OptionRow const& /*row*/) -> Result<void> {
@@ -120,7 +121,7 @@ Apply choose(Target& target, std::initializer_list<Value> values) {
   };
 }
 
-/// The word itself.
+/// Stores the word itself.
 [[nodiscard]] Apply set_word(std::string& target);
 
 }  // namespace cxxrun::launcher

@@ -9,7 +9,6 @@
 #include "launcher/options/option_table.hpp"
 #include "rendezvous/values/generation.hpp"
 #include "src/base/core/exit_status.hpp"
-#include "src/base/core/signal_info.hpp"
 
 namespace cxxrun::launcher {
 
@@ -34,13 +33,13 @@ Result<bool> parse_store_type(std::string_view text) {
   return lower(text) == "tcp" ? Result<bool>(true) : expected("only tcp is supported");
 }
 
-/// An option that says the same wins.
+/// The option of the same meaning takes precedence.
 template <class Value, class Parse>
 Apply set_unless_given(std::optional<Value>& target, Parse parse) {
   return target ? only_check(parse) : set(target, parse);
 }
 
-/// torchrun's keys that cxxrun accepts; those with a help text have no effect, for that reason.
+/// The keys of torchrun that cxxrun accepts. A help text says why the key has no effect.
 std::vector<OptionRow> conf_keys(Options& o) {
   constexpr char const* kConnections = "a lost agent is noticed by its connections";
   return {
@@ -72,7 +71,7 @@ Result<std::uint32_t> resolve_word(ProcWord word, unsigned gpus, unsigned cpus) 
   return std::uint32_t{gpus == 0 ? 1 : gpus};
 }
 
-/// The number at the end of a request for GPUs as Slurm hands it on: "4", "a100:4", "gpu:a100:4".
+/// The number at the end of a GPU request as in Slurm's variables: "4", "a100:4", "gpu:a100:4".
 Result<std::uint64_t> count_of_request(std::string_view text) {
   auto const colon = text.rfind(':');
   return parse_unsigned(colon == std::string_view::npos ? text : text.substr(colon + 1), 1, kMaxWorkers);
@@ -180,7 +179,7 @@ Result<std::vector<RankRange>> parse_rank_ranges(std::string_view text) {
 }
 
 Result<Rotation> parse_rotation(std::string_view text) {
-  constexpr std::uint64_t kLeast = 4096;  // smaller files would be a mistake, or an attack on the directory
+  constexpr std::uint64_t kLeast = 4096;  // less would be a mistake, or flood the directory with files
   constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
   constexpr std::uint64_t kMostFiles = 1'000'000;
   auto const colon = text.find(':');
@@ -208,7 +207,7 @@ Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text
   std::map<std::string, std::string> conf;
   text = trim(text);
   if (text.size() > 1 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"')) {
-    text = text.substr(1, text.size() - 2);  // quotes that no shell has taken off
+    text = text.substr(1, text.size() - 2);  // quotes that no shell has removed
   }
   if (trim(text).empty()) {
     return conf;

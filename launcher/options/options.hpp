@@ -1,4 +1,4 @@
-// Options: what the command line, PET_* variables and defaults amount to.
+// Options of cxxrun, as set by defaults, PET_* variables and the command line.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct NodeRange {
   bool operator==(NodeRange const&) const = default;
 };
 
-/// -r/-t: bits 1 = stdout, 2 = stderr, for every local rank or per rank (unlisted ranks: 0).
+/// -r/-t: bits 1 = stdout, 2 = stderr, for all local ranks or for each listed one (others: 0).
 struct StreamChoice {
   int all = 0;
   std::map<std::uint32_t, int> per_rank;
@@ -42,23 +42,23 @@ struct StreamChoice {
   bool operator==(StreamChoice const&) const = default;
 };
 
-/// --ranks: FIRST-LAST, both of them among it.
+/// --ranks: FIRST-LAST, inclusive.
 struct RankRange {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
   bool operator==(RankRange const&) const = default;
 };
 
-/// --auth: how the agents of a job prove to each other that they belong to it. docs/use/security.md
+/// --auth: how the agents of a job authenticate each other. docs/use/security.md
 enum class Auth { automatic, munge, file, none };
 
 enum class StdinMode { null, rank0 };
 
-/// --slurm-env: what workers find in SLURM_*: their own numbers where Slurm's commands do not take them for options,
-/// everywhere, those of the task that carries them, or nothing.
+/// --slurm-env: the SLURM_* of workers. per_worker: each worker's own numbers, except in variables that srun and sbatch
+/// read as options. all: in those, too. keep: as in the task. clear: none.
 enum class SlurmEnv { per_worker, all, keep, clear };
 
-/// --quorum: who is asked before a side of a cut goes on. docs/design/election.md
+/// --quorum: whether a side of a network cut needs a majority to continue. docs/design/election.md
 enum class Quorum { majority, none };
 
 /// How workers are bound to CPUs: --cpu-bind (none, share) or --numa-binding (the others). docs/use/binding.md
@@ -68,12 +68,12 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   // topology
   std::optional<NodeRange> nnodes;  ///< unset: Slurm's nodes, else 1
   NprocPerNode nproc = ProcWord::by_default;
-  std::string rdzv_backend;  ///< as given; "" = not given. static, c10d accepted
+  std::string rdzv_backend;  ///< static or c10d; "" = not given
   std::optional<Endpoint> rdzv_endpoint;
   std::optional<std::string> rdzv_id;
   std::map<std::string, std::string> rdzv_conf;
   std::optional<JoinTarget> join;
-  std::optional<bool> is_host;  ///< rdzv_conf is_host: overrides every rule about who hosts
+  std::optional<bool> is_host;  ///< rdzv_conf is_host: overrides all rules about which node hosts
   bool standalone = false;
   std::optional<std::uint32_t> node_rank;
   std::optional<std::string> master_addr;
@@ -82,13 +82,13 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   Auth auth = Auth::automatic;
   CpuMode numa_binding = CpuMode::none;
   std::optional<CpuMode> cpu_bind;  ///< unset: share under Slurm, else none
-  rendezvous::Terms terms;          ///< what options alone say of it; terms_of() adds the rest
+  rendezvous::Terms terms;          ///< as far as set by options; terms_of() adds the rest
   // supervision
   Millis shutdown_timeout{30'000};
   Millis restart_timeout{5'000};
   Millis kill_timeout{60'000};
   Quorum quorum = Quorum::majority;
-  std::string fence_dir;              ///< "" = none: of two halves the one with group rank 0 goes on
+  std::string fence_dir;              ///< "" = none: of two halves the one with group rank 0 continues
   std::optional<Millis> join_window;  ///< --join-window, else rdzv_conf last_call_timeout
   std::string health_check;           ///< command for /bin/sh -c; "" = none
   Millis health_check_timeout{60'000};
@@ -101,17 +101,17 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::string role = "default";
   StdinMode stdin_mode = StdinMode::null;
   SlurmEnv slurm_env = SlurmEnv::per_worker;
-  bool watch = true;  ///< put what shows their collectives into Python workers
+  bool watch = true;  ///< make Python workers report their collectives
   // logs
   std::string log_dir;  ///< "" = temporary, removed at the end; "/dev/null" = no files at all
   Rotation log_rotate;
   StreamChoice redirects;
   StreamChoice tee;
   std::set<std::uint32_t> local_ranks_filter;  ///< empty = all
-  std::vector<RankRange> ranks;                ///< shown on the console, of all nodes; empty = all
-  bool fold_lines = true;                      ///< on the console, those of many workers that are equal
+  std::vector<RankRange> ranks;                ///< global ranks shown on the console; empty = all
+  bool fold_lines = true;                      ///< show equal lines of many workers once
   std::string line_prefix;                     ///< "" = "[${host}:${rank}] "
-  std::vector<std::string> stdout_filters;  ///< lines on the console with one of these also go to filtered_stdout.log
+  std::vector<std::string> stdout_filters;     ///< console lines with one of these words also go to filtered_stdout.log
   std::vector<std::string> stderr_filters;
   std::string log_level = "info";
   // program
@@ -119,7 +119,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::string warm;  ///< modules, comma-separated; "" = workers are executed
   bool module = false;
   bool no_python = false;
-  bool run_path = false;  ///< program is a Python script, whatever its name; then neither `module` nor `no_python`
+  bool run_path = false;  ///< program is a Python script, whatever its name; excludes `module` and `no_python`
   std::string program;
   std::vector<std::string> args;
   // modes and remarks

@@ -1,4 +1,4 @@
-// The options of the three programs. cxxrun's command line is over PET_* and what other variables torchrun reads.
+// The options of the three programs.
 #include "launcher/options/parse_options.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace cxxrun::launcher {
 namespace {
 
-/// The options of other launchers that mean one thing to cxxrun.
+/// Options of other launchers that have one equivalent in cxxrun.
 std::vector<ForeignOption> foreign_options() {
   constexpr char const* kPerNode = "--nproc-per-node N, the workers of one node";
   constexpr char const* kNodes = "--nnodes N";
@@ -57,10 +57,10 @@ using store::StoreAccess;
 using Text = std::string const&;
 using Words = std::vector<std::string>;
 
-/// For a node that is added: longer than an election takes.
+/// Default join timeout of a node that is added: longer than an election takes.
 constexpr Millis kLookForJob{30'000};
 
-/// Agents: shorter silences cannot be told from a busy machine. Workers: they are looked at about once per second.
+/// For agents, a shorter silence may just be a busy machine. Workers are checked about once per second.
 Result<Millis> parse_second_or_never(Text text) {
   auto timeout = parse_grace(text);
   if (timeout && *timeout != Millis{0} && *timeout < Millis{1000}) {
@@ -73,14 +73,14 @@ Result<std::string> parse_any(Text text) {
   return text;
 }
 
-/// "" means "not given", as in torchrun.
+/// Ignores "", which means "not given", as in torchrun.
 Apply unless_empty(Apply apply) {
   return [apply = std::move(apply)](Text text, OptionRow const& row) {
     return text.empty() ? Result<void>() : apply(text, row);
   };
 }
 
-/// And that it was given.
+/// Also records that the option was given.
 Apply and_note(Apply apply, bool& given) {
   return [apply = std::move(apply), &given](Text text, OptionRow const& row) {
     given = true;
@@ -98,7 +98,7 @@ Result<PortRange> parse_port_range(std::string_view text) {
   return PortRange{*first, *last};
 }
 
-/// "1" is what the option without a value says.
+/// "1" stands for the option without a value.
 Result<std::string> parse_modules(std::string_view text) {
   if (text == "0" || text == "1") {
     return std::string(text == "1" ? "torch" : "");
@@ -121,7 +121,7 @@ Apply set_backend(std::string& backend) {
   };
 }
 
-/// Accepted without effect.
+/// Accepts the option, and notes that it has no effect.
 Apply note(Options& o, Apply verify, char const* why) {
   return [&o, verify = std::move(verify), why](Text text, OptionRow const& row) {
     o.notes.push_back(row.name + std::string(" has no effect: ") + why);
@@ -166,13 +166,13 @@ std::vector<OptionRow> supervision(Options& o) {
             set(o.terms.restart_delay, parse_grace)}),
       {"--shutdown-timeout", "SECONDS", "from SIGTERM to SIGKILL when the job is stopped [30]",
        set(o.shutdown_timeout, parse_grace), "", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
-      {"--signals-to-handle", "SIGNAMES", "stop the job [SIGTERM,SIGINT,SIGHUP,SIGQUIT; those in any case]",
+      {"--signals-to-handle", "SIGNAMES", "stop the job, besides SIGTERM, SIGINT, SIGHUP and SIGQUIT",
        set(o.stop_signals, parse_stop_signals)},
-      ours({"--restart-timeout", "SECONDS", "the same for the survivors of a failure [5]",
+      ours({"--restart-timeout", "SECONDS", "from SIGTERM to SIGKILL for the survivors of a failure [5]",
             set(o.restart_timeout, parse_grace)}),
       ours({"--kill-timeout", "SECONDS", "after SIGKILL, until a process counts as unkillable [60]",
             set(o.kill_timeout, parse_grace)}),
-      ours({"--health-check", "CMD", "run on every node before each generation; failing excludes it",
+      ours({"--health-check", "CMD", "run on each node before a generation; failing excludes the node",
             set(o.health_check, parse_any)}),
       ours({"--health-check-timeout", "SECONDS", "a check that runs longer has failed [60]",
             set(o.health_check_timeout, parse_delay)}),
@@ -182,11 +182,10 @@ std::vector<OptionRow> supervision(Options& o) {
             set(o.checkpoint_signal, parse_checkpoint_signal)}),
       ours({"--time-limit", "TIME", "as for sbatch: ends the job, unless Slurm does so earlier",
             set(o.time_limit, parse_time_limit)}),
-      ours(
-          {"--requeue", "", "queue the Slurm job again when it ends not by its own doing", set(o.requeue, parse_flag)}),
+      ours({"--requeue", "", "requeue the Slurm job unless its own program ended it", set(o.requeue, parse_flag)}),
       ours({"--max-requeues", "N", "requeues in a row without progress [3]",
             set(o.max_requeues, parse_number<1'000'000>)}),
-      ours({"--progress-path", "PATH", "changes when there is progress, such as the checkpoints",
+      ours({"--progress-path", "PATH", "changes when the job makes progress, such as its checkpoints",
             set(o.progress_path, parse_text)}),
       {"--role", "NAME", "ROLE_NAME of this node's workers [default]", set(o.role, parse_text)},
       ours({"--agent-store", "on|off", "off leaves MASTER_PORT free for rank 0 to bind [on]",
@@ -206,9 +205,9 @@ std::vector<OptionRow> elastic(Options& o) {
             set(o.terms.heartbeat_timeout, parse_second_or_never)}),
       ours({"--quorum", "majority|none", "none: no vote; after a cut both sides may run [majority]",
             choose(o.quorum, {Quorum::majority, Quorum::none})}),
-      ours({"--fence", "DIR", "shared by all: of two halves the first to claim it goes on",
+      ours({"--fence", "DIR", "shared directory; of two halves the first to claim it continues",
             set(o.fence_dir, parse_text)}),
-      ours({"--scale-out", "now|at-restart", "when nodes that come late are let in [now]",
+      ours({"--scale-out", "now|at-restart", "when late nodes are let in [now]",
             choose(o.terms.scale_out_now, {true, false})}),
       ours({"--join-window", "SECONDS", "wait for MAX once MIN are there [5; first under Slurm 60]",
             set(o.join_window, parse_grace)}),
@@ -219,7 +218,7 @@ std::vector<OptionRow> output(Options& o) {
   return {
       {"--log-dir", "DIR", "directory of the workers' files; /dev/null: no files [temporary]",
        set(o.log_dir, parse_any)},
-      ours({"--log-rotate", "SIZE[:COUNT]", "a new file begins at SIZE (100M), COUNT full ones stay [never]",
+      ours({"--log-rotate", "SIZE[:COUNT]", "start a new file at SIZE (100M), keep COUNT full ones [never]",
             set(o.log_rotate, parse_rotation)}),
       {"--redirects", "SPEC", "to files only: 0 none, 1 stdout, 2 stderr, 3 both, or RANK:N,...",
        set(o.redirects, parse_streams), "-r"},
@@ -230,13 +229,13 @@ std::vector<OptionRow> output(Options& o) {
             set(o.ranks, parse_rank_ranges)}),
       ours({"--fold-lines", "auto|off", "show equal lines of 8 or more workers of a node once [auto]",
             choose(o.fold_lines, {true, false})}),
-      {"--log-line-prefix-template", "TEXT", "knows ${role_name}, ${local_rank}, ${rank}, ${hostname}",
+      {"--log-line-prefix-template", "TEXT", "may contain ${role_name}, ${local_rank}, ${rank}, ${hostname}",
        set(o.line_prefix, parse_any), "", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
       {"--duplicate-stdout-filters", "WORD,...", "lines with such a word also go to filtered_stdout.log",
        set(o.stdout_filters, parse_filters)},
       {"--duplicate-stderr-filters", "WORD,...", "the same for stderr", set(o.stderr_filters, parse_filters)},
-      ours({"--log-level", "debug|info|warn|error", "the least level of cxxrun's own lines [info]",
-            set_word(o.log_level)}),
+      ours(
+          {"--log-level", "debug|info|warn|error", "lowest level of cxxrun's own lines [info]", set_word(o.log_level)}),
   };
 }
 
@@ -247,7 +246,7 @@ std::vector<OptionRow> program(Options& o) {
       {"--run-path", "", "program is a Python script, whatever its name", set(o.run_path, parse_flag)},
       {"--virtual-local-rank", "", "each worker sees its own GPU alone, and LOCAL_RANK is 0",
        set(o.virtual_local_rank, parse_flag)},
-      ours({"--watch", "auto|off", "auto: hangs of PyTorch are seen without a line of code [auto]",
+      ours({"--watch", "auto|off", "auto: see hangs of PyTorch without changes to the program [auto]",
             choose(o.watch, {true, false})}),
       ours({"--warm", "[=MODULES]", "fork workers from a Python with these; auto: learn them [torch]",
             set(o.warm, parse_modules)}),
@@ -262,7 +261,7 @@ std::vector<OptionRow> program(Options& o) {
       {"--print-completion", "bash|zsh|fish", "print the completion of that shell, and end",
        set_word(o.print_completion)},
       ours({"--dry-run", "", "show what would be started, and end", set(o.dry_run, parse_flag)}),
-      ours({"--doctor", "", "look for what keeps jobs from running here, and end", set(o.doctor, parse_flag)}),
+      ours({"--doctor", "", "check for what keeps jobs from running here, and end", set(o.doctor, parse_flag)}),
       ours({"--init", "", "print a job script for this cluster, and end", set(o.init, parse_flag)}),
       ours({"--json", "", "with --doctor: print an object instead of a table", set(o.json, parse_flag)}),
       version_row,
@@ -290,12 +289,12 @@ Result<void> check_pairs(Options const& o) {
              : expected(std::string(found->names) + " exclude each other:" + found->why + " drop one of them");
 }
 
-/// What says where this node's place is; the job that is joined and --standalone know that.
+/// Refuses or ignores options about this node's place in the job, which --join and --standalone determine.
 Result<void> check_place(Options& options) {
   struct Place {
     std::string name;
-    bool refused;  // by --join
-    bool dropped;  // by --standalone
+    bool refused;  // with --join
+    bool dropped;  // with --standalone
   };
   auto const place = [](char const* name, bool given) { return Place{name, given, given}; };
   std::vector<Place> const places{place("--rdzv-id", options.rdzv_id.has_value()),
@@ -326,17 +325,18 @@ Result<void> check(Options& options) {
   if (auto place = check_place(options); !place) {
     return place;
   }
-  if (options.run_path) {  // wins over both, as in torchrun
+  if (options.run_path) {  // overrides both, as in torchrun
     options.module = options.no_python = false;
   }
   if (auto pairs = check_pairs(options); !pairs) {
     return pairs;
   }
   if (!options.fence_dir.empty() && options.terms.heartbeat_timeout == Millis{0}) {
-    return expected("--fence needs --heartbeat-timeout above 0: without heartbeats nobody votes; drop one of them");
+    return expected("--fence needs --heartbeat-timeout above 0: without heartbeats there is no vote; drop one of them");
   }
   if (options.join && std::exchange(options.requeue, false)) {
-    options.notes.emplace_back("--requeue has no effect with --join: the job that is joined asks for its own");
+    options.notes.emplace_back(
+        "--requeue has no effect with --join: the job that is joined decides about its own requeue");
   }
   if (options.quorum == Quorum::none) {
     options.notes.emplace_back(
@@ -418,8 +418,7 @@ Command rendezvous_command(RendezvousOptions& o) {
       "Exit codes: 0 told to end or its parent ended, 100 bad arguments, 111 no port or the system refused.\n",
       {{"",
         {{"--port", "PORT", "where to listen; 0: any [by the Slurm job's number, else 29400]", set(o.port, parse_port)},
-         {"--port-range", "FIRST-LAST", "take the ports, also those of the stores, from here only",
-          set(o.range, parse_port_range)},
+         {"--port-range", "FIRST-LAST", "use only these ports, also for the stores", set(o.range, parse_port_range)},
          {"--rdzv-id", "ID", "serve runs of this id alone", set(o.id, parse_text)},
          {"--loopback", "", "listen on the loopback only (127.0.0.1 and ::1)", set(o.loopback, parse_flag)},
          {"--auth", "auto|munge|file|none", "how agents prove that they belong to the job [auto]",
@@ -427,7 +426,7 @@ Command rendezvous_command(RendezvousOptions& o) {
          {"--background", "", "return once it listens and the steps can find it", set(o.background, parse_flag)},
          {"--log-dir", "DIR", "keep events.jsonl and verdict.json of each run there [no files]",
           set(o.log_dir, parse_text)},
-         {"--log-level", "debug|info|warn|error", "the least level of its own lines [info]", set_word(o.log_level)},
+         {"--log-level", "debug|info|warn|error", "lowest level of its own lines [info]", set_word(o.log_level)},
          version_row,
          help_row}}}};
 }

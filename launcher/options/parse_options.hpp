@@ -9,19 +9,19 @@
 
 #include "launcher/options/option_table.hpp"
 #include "launcher/options/options.hpp"
-#include "src/base/core/port_sequence.hpp"
+#include "src/base/core/ports.hpp"
 
 namespace cxxrun::launcher {
 
 [[nodiscard]] Command cxxrun_command(Options& options);
-/// Over PET_*, and TORCH_DISABLE_SHARE_RDZV_TCP_STORE.
+/// The command line overrides PET_* and TORCH_DISABLE_SHARE_RDZV_TCP_STORE.
 [[nodiscard]] std::variant<Options, EarlyExit> parse_options(std::vector<std::string> const& arguments,
                                                              Environment const& environment);
 
 struct StoreOptions {
   std::optional<std::uint16_t> port;  ///< set, once parsed
   bool loopback = false;
-  store::StoreAccess access = store::StoreAccess::any;  ///< not `hosts`: it knows of none
+  store::StoreAccess access = store::StoreAccess::any;  ///< never `hosts`: it does not know the nodes
 };
 [[nodiscard]] Command store_command(StoreOptions& options);
 

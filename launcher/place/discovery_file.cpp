@@ -5,11 +5,11 @@
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 #include "launcher/facts/outer_launcher.hpp"
 #include "launcher/options/options.hpp"
-#include "launcher/place/private_file.hpp"
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/folder.hpp"
 #include "src/base/os/local_address.hpp"
 
@@ -25,15 +25,15 @@ Error cannot_write(std::string const& path, int error) {
               error);
 }
 
-/// mkdir -p, for this user alone.
+/// mkdir -p with mode 0700.
 void make_private(std::string const& path) {
   for (auto end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
     mkdir(path.substr(0, end).c_str(), 0700);
   }
-  mkdir(path.c_str(), 0700);  // whether it worked is seen from the file
+  mkdir(path.c_str(), 0700);  // an error shows when the file is created
 }
 
-/// All files in `dir` that may lead to the target; those that cannot be read become lines in `trouble`.
+/// The discoveries in `dir` that may be of the target. Files that cannot be read become lines in `trouble`.
 std::vector<Discovery> list_discoveries(std::string const& dir, JoinTarget const& target,
                                         Environment const& environment, std::vector<std::string>& trouble) {
   std::vector<Discovery> found;
@@ -53,13 +53,34 @@ std::vector<Discovery> list_discoveries(std::string const& dir, JoinTarget const
   return found;
 }
 
-/// Nothing is to be written: it is there already, or what supersedes it.
-bool is_said(Discovery const& discovery) {
+/// Whether the file has these contents already, or contents that supersede them.
+bool is_up_to_date(Discovery const& discovery) {
   auto const there = read_discovery(discovery.path);
   return there && there->has_value() && (**there == discovery || supersedes(**there, discovery));
 }
 
 }  // namespace
+
+Result<std::string> read_private_file(std::string const& path, std::size_t most, std::string const& remedy) {
+  auto const folder = os::Folder::above(path);
+  auto const file = folder ? folder.open_file(os::name_in(path)) : os::UniqueFd();
+  struct stat status {};
+  if (!file && errno == ELOOP) {
+    return fail(Errc::protocol, path + " is no regular file, or a link: " + remedy);
+  }
+  if (!file || fstat(file.get(), &status) != 0) {
+    bool const missing = errno == ENOENT || errno == ENOTDIR;
+    return fail(missing           ? Errc::not_found
+                : errno == EACCES ? Errc::permission
+                                  : Errc::io,
+                "cannot read " + path, errno);
+  }
+  if (status.st_uid != geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return fail(Errc::permission, path + " can be accessed by other users: " + remedy);
+  }
+  auto text = os::read_all(file.get(), most);
+  return text ? Result<std::string>(*std::move(text)) : fail(Errc::io, "cannot read " + path, errno);
+}
 
 Result<std::optional<Discovery>> read_discovery(std::string const& path) {
   auto const text = read_private_file(path, kMaxDiscovery + 1, "remove it");
@@ -97,7 +118,7 @@ Discovery describe_self(Environment const& environment, std::string const& name,
 }
 
 Result<void> write_discovery(Discovery const& discovery) {
-  if (is_said(discovery)) {
+  if (is_up_to_date(discovery)) {
     return {};
   }
   std::string const name = os::name_in(discovery.path);
@@ -110,7 +131,7 @@ Result<void> write_discovery(Discovery const& discovery) {
   }
   int error = os::write_all(file.get(), discovery_text(discovery)) ? 0 : errno;
   file.reset();
-  bool const late = error == 0 && is_said(discovery);  // asked again: a file system may take its time to write
+  bool const late = error == 0 && is_up_to_date(discovery);  // checked again: writing may have taken long
   if (error == 0 && !late && !folder.rename(temporary, name)) {
     error = errno;
   }
@@ -126,14 +147,14 @@ void remove_discovery(std::string const& path, std::string const& nonce) noexcep
     if (there && there->has_value() && (*there)->nonce == nonce) {
       unlink(path.c_str());
     }
-  } catch (...) {  // out of memory: the file stays and is recognised as stale
+  } catch (...) {  // out of memory: the file stays; its nonce shows that it is stale
     return;
   }
 }
 
 namespace {
 
-/// For a moment, between two coordinators, there may be no file, or a useless one.
+/// Retries: between two coordinators the file may be missing or stale for a moment.
 Result<std::optional<Discovery>> find_job_to_join(Options const& options, Environment const& environment,
                                                   TimePoint until) {
   auto const dir = discovery_dir(environment);

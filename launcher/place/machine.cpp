@@ -11,10 +11,9 @@
 
 #include "src/base/core/text.hpp"
 #include "src/base/core/time.hpp"
-#include "src/base/os/bounded_thread.hpp"
-#include "src/base/os/library.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/system.hpp"
+#include "src/base/os/thread.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -57,7 +56,7 @@ Result<Hwloc> load_hwloc() {
   return complete ? Result<Hwloc>(hwloc) : Result<Hwloc>(fail(Errc::not_found, "libhwloc.so.15 is older than 2.1"));
 }
 
-/// The number of the nearest object of this type around `pu`; 0 when the machine does not have the type.
+/// The number of the object of this type that contains `pu`, or `otherwise` if there is none.
 std::uint32_t around(hwloc_obj_t pu, hwloc_obj_type_t type, std::uint32_t otherwise = 0) {
   for (hwloc_obj const* object = pu; object != nullptr; object = object->parent) {
     if (object->type == type) {
@@ -126,7 +125,8 @@ Result<Machine> read_machine() {
   if (hwloc->init(&topology) != 0) {
     return fail(Errc::io, "hwloc cannot start", errno);
   }
-  // x86 asks each CPU in turn by moving there, which takes milliseconds and tells nothing that Linux does not know.
+  // The x86 backend moves to each CPU in turn to query it. That takes milliseconds and adds nothing to what Linux
+  // reports.
   hwloc->set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
   hwloc->set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
   for (auto const type : {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_CORE}) {
@@ -154,13 +154,14 @@ std::vector<Gpu> read_gpus(std::string const& root) {
       if (name == "GPU UUID") {
         gpu.uuid = trim(value);
       } else if (name == "Device Minor") {
-        // A device cgroup may deny it: then CUDA does not count it. access, not open, as for counting GPUs.
+        // A control group may deny the device, and CUDA does not count it then. Checked by access(), as in
+        // os::gpu_devices().
         auto const device = root + "/dev/nvidia" + std::string(trim(value));
         usable = access(device.c_str(), R_OK | W_OK) == 0;
       }
     }
     auto const node = os::read_text(root + "/sys/bus/pci/devices/" + lower(bus_id) + "/numa_node");
-    if (auto const number = parse_unsigned(trim(replace_all(node, "\n", "")), 0, 65535)) {  // -1: not known
+    if (auto const number = parse_unsigned(trim(replace_all(node, "\n", "")), 0, 65535)) {  // -1: unknown
       gpu.numa = static_cast<std::uint32_t>(*number);
     }
     if (usable) {
@@ -184,7 +185,7 @@ std::function<CpuPlan()> start_finding_cpus(CpuMode mode, std::uint32_t workers,
     return [] { return CpuPlan{}; };
   }
   keep_plugins_out();
-  auto const plan = std::make_shared<CpuPlan>();  // the thread may have to be left behind
+  auto const plan = std::make_shared<CpuPlan>();  // shared: the thread may outlive the caller
   auto const find = [=] { *plan = look_up(mode, workers, visible_gpus); };
   std::shared_ptr<os::BoundedThread> const thread = os::BoundedThread::start("cxxrun-cpus", find);
   return [=]() -> CpuPlan {

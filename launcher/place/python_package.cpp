@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// PREFIX/lib/python3/dist-packages, and PREFIX/lib/python3.11/site-packages of each version.
+/// Adds PREFIX/lib/python3/dist-packages, and PREFIX/lib/python3.N/site-packages of each version.
 void add_beside(std::string const& program, std::vector<fs::path>& folders) {
   if (program.empty()) {
     return;
@@ -41,7 +41,7 @@ std::string find_bootstrap(std::string_view python_path, std::string const& laun
     std::error_code error;
     if (fs::is_regular_file(place / "sitecustomize.py", error)) {
       auto whole = fs::absolute(place, error).lexically_normal().string();
-      return error || whole.find(':') != std::string::npos ? "" : whole;  // which PYTHONPATH cannot have
+      return error || whole.find(':') != std::string::npos ? "" : whole;  // a colon cannot be in PYTHONPATH
     }
   }
   return {};

@@ -1,5 +1,5 @@
-// Where the Python package of this launcher is, by which a Python worker shows its collectives without a line of its
-// own (--watch). Shell.
+// Finds the Python package of this launcher. Through it a Python worker reports its collectives without a change of the
+// program (--watch). Shell.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace cxxrun::launcher {
 
-/// The directory with the sitecustomize.py that workers are to find in front of PYTHONPATH; "" when there is none.
-/// Looked for in the directories of `python_path`, beside `launcher` (PREFIX/bin/cxxrun), and beside `interpreter`
-/// (PREFIX/bin/python3, "" = none), where pip and conda put packages. Reads some directories.
+/// The directory with the sitecustomize.py, to be put in front of PYTHONPATH; "" if there is none. Searches the
+/// directories of `python_path`, then the prefix of `launcher` (PREFIX/bin/cxxrun) and of `interpreter`
+/// (PREFIX/bin/python3; "" = none), where pip and conda install packages.
 [[nodiscard]] std::string find_bootstrap(std::string_view python_path, std::string const& launcher,
                                          std::string const& interpreter);
 

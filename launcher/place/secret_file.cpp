@@ -5,9 +5,8 @@
 #include <unistd.h>
 
 #include "launcher/place/discovery_file.hpp"
-#include "launcher/place/private_file.hpp"
 #include "rendezvous/trust/secret.hpp"
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/folder.hpp"
 #include "src/base/os/random.hpp"
 #include "src/base/os/system.hpp"
@@ -33,9 +32,9 @@ Result<Key> read_secret_file(std::string const& path) {
   return secret ? secret : fail(Errc::usage, path + ": " + secret.error().message());
 }
 
-/// Several nodes may do this at once: the first to link its file there wins, and all read that one.
+/// Several nodes may do this at once. The first one that links its file to `path` wins, and all read that file.
 Result<void> create_secret(std::string const& path) {
-  mkdir(path.substr(0, path.rfind('/')).c_str(), 0700);  // whether it worked is seen from the file
+  mkdir(path.substr(0, path.rfind('/')).c_str(), 0700);  // an error shows when the file is created
   auto const folder = os::Folder::above(path);
   std::string const name = os::name_in(path);
   std::string const temporary = name + "." + random_hex(16);

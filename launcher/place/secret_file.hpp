@@ -1,5 +1,5 @@
-// SecretFile: by what way the key of a job gets to its other nodes: --auth, the environment, and files that only this
-// user can read.
+// How the key of a job reaches its other nodes: by MUNGE or a secret, as --auth, the environment and the user's files
+// say.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,30 @@
 #include <vector>
 
 #include "launcher/options/options.hpp"
-#include "rendezvous/trust/transports.hpp"
+#include "rendezvous/trust/grant.hpp"
 
 namespace cxxrun::launcher {
 
-/// What CXXRUN_SECRET or CXXRUN_SECRET_FILE holds, if one of them is set; else an Error that names it: usage, it is too
-/// short, or others may read it.
+/// The secret of CXXRUN_SECRET or CXXRUN_SECRET_FILE; empty if neither is set. Errc::usage, naming the variable, if the
+/// secret is too short or others may read the file.
 using GivenSecret = std::optional<Result<rendezvous::Key>>;
 
-/// Takes both variables out of this process's environment, which workers inherit, and reads the file at once.
+/// Reads the secret and removes both variables from the environment of this process, which workers inherit.
 [[nodiscard]] GivenSecret take_secret();
 
-/// `auto`: the secret that was given, else munge and ~/.cxxrun/key, whichever works; the others, one of them alone.
-/// `home`: "" when there is none.
+/// --auth auto: the given secret, else munge or ~/.cxxrun/key, whichever works; other values: that one alone. `home`
+/// may be
+/// "".
 [[nodiscard]] Result<rendezvous::KeyTransports> key_transports(Auth auth, GivenSecret const& given,
                                                                std::string const& home);
 
-/// Ports to meet at that only who has the secret can compute, besides `ports`. None where no secret is used, where one
-/// is not to be had within kDirectoryPatience (discovery_file.hpp), or where one port is given, which is not derived.
+/// Further ports to meet at, which only a process that has the secret can compute. None if no secret is used, if it
+/// cannot be read within kDirectoryPatience (discovery_file.hpp), or if `ports` is a single port, which the user has
+/// given.
 [[nodiscard]] std::vector<std::uint16_t> hidden_ports_of(rendezvous::KeyTransports const& transports,
                                                          std::vector<std::uint16_t> const& ports);
 
-/// The secret in a file. `create`: made when there is none, for this user alone, whole or not at all.
+/// Reads the secret in a file. `create`: first creates a missing file, atomically and for this user alone.
 [[nodiscard]] Result<rendezvous::Key> secret_in(std::string const& path, bool create);
 
 }  // namespace cxxrun::launcher

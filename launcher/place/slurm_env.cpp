@@ -18,10 +18,10 @@ namespace {
 constexpr char const* kRemedy =
     "; pass all SLURM_* variables on (containers often drop some), or unset them all, or give --standalone";
 
-/// Step numbers from here on are Slurm's own, for example that of salloc's shell at sites with interactive steps.
+/// Slurm reserves step numbers from here on, for example for the shell of salloc at sites with interactive steps.
 constexpr std::uint32_t kFirstSpecialStep = 4294967290;
 
-/// Whether a SLURM_STEP_ID is of a batch script or of salloc's shell. 26.05 writes these numbers as negative ones: -5,
+/// Whether the SLURM_STEP_ID is that of a batch script or of the shell of salloc. 26.05 writes these numbers as -5 and
 /// -6.
 bool is_special(std::string_view step) {
   bool const negative = step.starts_with('-');
@@ -63,7 +63,7 @@ Result<void> require(Environment const& environment, std::string const& because)
   return missing.empty() ? Result<void>() : wrong(because + " is set but " + join(missing, ", ") + " is not");
 }
 
-/// The variable that tells that srun started this process, or "" when nothing does.
+/// A variable that shows that srun started this process, or "".
 std::string sign_of_step(Environment const& environment) {
   for (char const* const name :
        {"SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE"}) {
@@ -71,7 +71,7 @@ std::string sign_of_step(Environment const& environment) {
       return name;
     }
   }
-  // A batch script has these as well, but then together with a job id.
+  // A batch script has these, too, but together with a job id.
   for (char const* const name : {"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"}) {
     if (!value_of(environment, name).empty() && value_of(environment, "SLURM_JOB_ID").empty()) {
       return name;
@@ -80,7 +80,7 @@ std::string sign_of_step(Environment const& environment) {
   return "";
 }
 
-/// The parts of a heterogeneous job may differ in everything, also in what they run.
+/// The components of a heterogeneous job may differ in everything, even in the program.
 Result<void> refuse_heterogeneous(Environment const& environment) {
   for (char const* const name : {"SLURM_HET_SIZE", "SLURM_PACK_SIZE"}) {
     std::string const size = value_of(environment, name);
@@ -94,7 +94,7 @@ Result<void> refuse_heterogeneous(Environment const& environment) {
   return {};
 }
 
-/// The node that this runs on, where the job that it belongs to does not have it: salloc's shell is on the login node.
+/// The name of this node if it is not part of the job, else "": the shell of salloc runs on the login node.
 std::string node_outside(Environment const& environment, std::string const& host) {
   auto const name = value_of(environment, "SLURMD_NODENAME");
   auto const here = name.empty() ? host : name;
@@ -124,8 +124,8 @@ SlurmView outside_step(Environment const& environment, Whereabouts const& here) 
   return view;
 }
 
-/// Of `srun --pty bash` task 0 alone is a shell: the others had no input, and have ended. What is typed into it is no
-/// task. The variable alone proves nothing: it also comes to the tasks of an srun that is typed there.
+/// Whether this command was typed into the shell of `srun --pty bash`. Only task 0 is a shell, because the others had
+/// no input and have ended. SLURM_PTY_PORT alone proves nothing: the tasks of an srun that is typed there inherit it.
 bool typed_into_shell(Environment const& environment, SlurmStep const& step, Whereabouts const& here) {
   return here.typed && step.process == 0 && step.tasks > 1 && !value_of(environment, "SLURM_PTY_PORT").empty();
 }
@@ -142,7 +142,7 @@ SlurmView in_shell(SlurmStep const& step) {
   return view;
 }
 
-/// SLURMD_NODENAME is slurmd's own word; a list copied from another step does not have it at this place.
+/// SLURMD_NODENAME is set by slurmd itself. A node list copied from another step does not have it at this position.
 Result<void> check_name(Environment const& environment, SlurmStep const& step) {
   std::string const name = value_of(environment, "SLURMD_NODENAME");
   if (name.empty() || same_host_name(name, step.node_names[step.node_index])) {
@@ -157,7 +157,7 @@ Result<void> check_name(Environment const& environment, SlurmStep const& step) {
                     : ", which SLURM_STEP_NODELIST does not name"));
 }
 
-/// Fills in how the tasks are spread over the nodes.
+/// Sets how the tasks are spread over the nodes.
 Result<void> read_tasks(Environment const& environment, std::vector<unsigned> const& tasks, SlurmStep& step) {
   step.tasks_on_node = tasks[step.node_index];
   step.several_tasks = *std::max_element(tasks.begin(), tasks.end()) > 1;
@@ -188,7 +188,7 @@ Result<void> read_tasks(Environment const& environment, std::vector<unsigned> co
   return {};
 }
 
-/// Fills in what the list of nodes and the counts of tasks say, and checks that they agree.
+/// Reads the list of nodes and the counts of tasks, and checks that they agree.
 Result<void> read_nodes(Environment const& environment, SlurmStep& step) {
   std::string const list = value_of(environment, "SLURM_STEP_NODELIST");
   auto names = expand_hostlist(list);
@@ -228,13 +228,13 @@ std::optional<Error> lost_slurm(Options const& options, Environment const& envir
                                 std::function<std::optional<int>(std::string_view)> const& find_ancestor) {
   bool const described = inside_worker(environment) || options.standalone || options.nnodes || options.node_rank ||
                          options.master_addr || options.join || options.rdzv_endpoint;
-  // 0 stands for an ancestor outside this namespace, which may be anything.
+  // 0 stands for an ancestor outside this PID namespace, which may be any program.
   if (described || !value_of(environment, "SLURM_JOB_ID").empty() || find_ancestor("slurmstepd").value_or(0) <= 0) {
     return std::nullopt;
   }
   return fail(Errc::environment,
-              "Slurm started this, but none of its SLURM_* variables came through (a container may drop them), so that "
-              "nothing tells of other nodes; pass them on, or give --standalone for a job on this node alone");
+              "Slurm started this, but none of its SLURM_* variables came through (a container may drop them), so "
+              "cxxrun knows of no other nodes; pass them on, or give --standalone for a job on this node alone");
 }
 
 Environment without_false_step(Environment environment, std::string_view slurmstepd) {
@@ -255,7 +255,7 @@ Result<SlurmView> read_slurm(Environment const& environment, Whereabouts const& 
     return SlurmView{std::nullopt,
                      {},
                      "below a worker of cxxrun (run " + printable(value_of(environment, variables::kRunId), 80) +
-                         "), and no task of Slurm's: a job of its own on this node; for another step type srun "
+                         ") and not a task of Slurm: this is a job of its own on this node; for another step type srun "
                          "--overlap cxxrun ..."};
   }
   if (auto alike = refuse_heterogeneous(environment); !alike) {

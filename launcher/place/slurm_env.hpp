@@ -1,6 +1,6 @@
-// What Slurm tells a task of a step, read from its environment. Pure.
+// What Slurm tells a task of a step through its environment. Pure.
 //
-// Only variables of the step are used: those of the job still name lost nodes and nodes outside a smaller step.
+// Uses the variables of the step. Those of the job also name lost nodes, and nodes outside a smaller step.
 #pragma once
 
 #include <cstdint>
@@ -32,31 +32,31 @@ struct SlurmStep {
 };
 
 struct SlurmView {
-  std::optional<SlurmStep> step;   ///< none outside Slurm and where this is no task of one: in a batch script, in
-                                   ///< salloc's shell, in the shell of srun --pty, below a worker of another cxxrun
-  std::vector<std::string> notes;  ///< "run with srun", when others or more nodes may have been meant
-  std::string remark = {};         ///< why a step does not count, where that is as it should be
+  /// Empty outside Slurm and in a process that is not a task: in a batch script, in the shell of salloc or srun --pty,
+  /// below a worker of another cxxrun.
+  std::optional<SlurmStep> step;
+  std::vector<std::string> notes;  ///< warnings, for example to start cxxrun with srun to use all nodes
+  std::string remark = {};         ///< why a step is ignored, where that is the normal case
   bool operator==(SlurmView const&) const = default;
 };
 
-/// Without SLURM_STEP_* where they tell of no step that this process is a task of. A batch script that a task has
-/// submitted inherits them (sbatch --export=ALL): `slurmstepd` is the title of the one that started this process, as
-/// "slurmstepd: [4.batch]". Since 26.05 batch scripts and salloc's shell have a SLURM_STEP_ID of -5 and -6.
+/// Removes SLURM_STEP_* if this process is not a task of that step. A batch script that was submitted by a task
+/// inherits them (sbatch --export=ALL). `slurmstepd` is the title of the slurmstepd that started this process, for
+/// example "slurmstepd: [4.batch]". Since 26.05 SLURM_STEP_ID is -5 in batch scripts and -6 in the shell of salloc.
 [[nodiscard]] Environment without_false_step(Environment environment, std::string_view slurmstepd);
-/// What this process knows of itself, and no variable tells.
+/// What this process knows about itself without variables.
 struct Whereabouts {
-  std::string host;    ///< "": not known
-  bool typed = false;  ///< a shell that somebody types into has started it, not Slurm
+  std::string host;    ///< "" if unknown
+  bool typed = false;  ///< an interactive shell started it, not Slurm
 };
 
-/// Errc::environment with one line that names the variables when they are half-set, malformed or contradict each
-/// other (a container that passes only some of them on, a variable set by hand).
+/// Errc::environment, in one line that names the variables, if they are incomplete, malformed or contradict each other:
+/// a container passed only some of them on, or one was set by hand.
 [[nodiscard]] Result<SlurmView> read_slurm(Environment const& environment, Whereabouts const& here = {});
 
-/// Errc::environment where all of Slurm's variables were lost on the way to this process: slurmstepd started it, but it
-/// knows of no job. Nothing then tells it of other nodes, so each would run a job of its own. A job the user describes
-/// needs none, nor does one below a worker of another cxxrun. `find_ancestor` is os::find_ancestor, and asked only
-/// where it matters.
+/// Errc::environment if slurmstepd started this process but no variable names a job: all were lost on the way. Without
+/// them each node would run a job of its own. Empty if flags describe the job, and below a worker of another cxxrun.
+/// `find_ancestor` is os::find_ancestor; it is called only if needed.
 [[nodiscard]] std::optional<Error> lost_slurm(Options const& options, Environment const& environment,
                                               std::function<std::optional<int>(std::string_view)> const& find_ancestor);
 

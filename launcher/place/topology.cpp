@@ -1,11 +1,12 @@
 #include "launcher/place/topology.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/options/options.hpp"
 #include "src/base/core/endpoint.hpp"
-#include "src/base/core/port_sequence.hpp"
+#include "src/base/core/ports.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -21,7 +22,7 @@ std::string range_text(NodeRange const& range) {
                                 : std::to_string(range.min) + ":" + std::to_string(range.max);
 }
 
-/// The derived rendezvous ports, without the one that the store has been promised.
+/// The derived rendezvous ports, without --master-port, which is for the store.
 std::vector<std::uint16_t> derived_ports(std::string const& seed, std::uint16_t master_port) {
   auto ports = port_sequence(seed, kPortsTried);
   std::erase(ports, master_port);
@@ -32,7 +33,7 @@ Meeting::Host host_if(bool mine) {
   return mine ? Meeting::Host::me : Meeting::Host::other;
 }
 
-/// What all three sources of a topology have in common.
+/// What all sources of a topology have in common.
 JobTopology common(Options const& options, NodeRange const& range) {
   JobTopology topology;
   topology.min_nodes = range.min;
@@ -43,7 +44,7 @@ JobTopology common(Options const& options, NodeRange const& range) {
   return topology;
 }
 
-void tell_of(SlurmView const& slurm, JobTopology& topology) {
+void take_notes(SlurmView const& slurm, JobTopology& topology) {
   topology.notes = slurm.notes;
   if (!slurm.remark.empty()) {
     topology.remarks.push_back(slurm.remark);
@@ -54,21 +55,21 @@ JobTopology standalone(Options const& options, SlurmView const& slurm, std::stri
   JobTopology topology = common(options, {});
   topology.source = JobTopology::Source::standalone;
   topology.run_id = random_id;
-  if (options.standalone) {  // as in torchrun, it wins over every flag about other nodes
+  if (options.standalone) {  // as in torchrun, it overrides all flags about other nodes
     topology.master_addr = options.local_addr;
   } else if (options.rdzv_id || slurm.step) {
     topology.run_id = options.rdzv_id ? *options.rdzv_id : slurm.step->run_id;
   }
   topology.node_index = 0;
   topology.meeting = {Meeting::Host::me, "127.0.0.1", {0}, true};
-  tell_of(slurm, topology);
+  take_notes(slurm, topology);
   if (options.standalone && slurm.step && (slurm.step->nodes() > 1 || slurm.step->several_tasks)) {
     topology.notes.emplace_back("--standalone: each task of the Slurm step runs a job of its own; drop it for one job");
   }
   return topology;
 }
 
-/// Under Slurm an endpoint is not needed; when given it must belong to the step. `topology` has the node index.
+/// Under Slurm an endpoint is not needed. If given, it must be on a node of the step.
 Result<void> meet_at_endpoint(Endpoint const& endpoint, char const* flag, SlurmStep const& step,
                               JobTopology& topology) {
   Meeting& meeting = topology.meeting;
@@ -123,7 +124,7 @@ Result<NodeRange> slurm_range(Options const& options, std::uint32_t nodes) {
   return range;
 }
 
-/// With several tasks on a node every task is an agent, and all of them are needed: a fixed size.
+/// With several tasks on a node every task is an agent, and the job needs all of them.
 Result<NodeRange> task_range(Options const& options, SlurmStep const& step) {
   auto const nodes = step.nodes();
   std::string const tasks =
@@ -142,8 +143,8 @@ bool agrees_with(std::optional<std::uint32_t> node_rank, SlurmStep const& step) 
   return !node_rank || *node_rank == step.node_index || (step.several_tasks && *node_rank == step.process);
 }
 
-/// torchrun's --node-rank may be given when it says what Slurm says. With c10d torchrun does not look at it: a batch
-/// script has filled in its own $SLURM_PROCID for every node.
+/// --node-rank must agree with Slurm, except with c10d: there torchrun ignores it, and batch scripts pass their own
+/// $SLURM_PROCID to every node.
 Result<void> check_node_rank(Options const& options, SlurmStep const& step) {
   return agrees_with(options.node_rank, step) || options.rdzv_backend == "c10d"
              ? Result<void>()
@@ -151,8 +152,8 @@ Result<void> check_node_rank(Options const& options, SlurmStep const& step) {
                        std::to_string(step.node_index) + "; drop --node-rank, Slurm numbers the nodes");
 }
 
-/// Task 0 of node 0 hosts, with one task per node and with several: it always exists, and its node is the first of the
-/// step's list, so that every task knows where it is. Process 0 may be on any node (srun -m arbitrary).
+/// Task 0 of node 0 hosts the rendezvous: it always exists, and its node is the first one of the step's list, so that
+/// every task knows where it is. Process 0 may be on any node (srun -m arbitrary).
 void place(Options const& options, SlurmStep const& step, Environment const& environment, JobTopology& topology) {
   bool const hosts = step.node_index == 0 && step.task_index == 0;
   topology.expected_nodes = step.several_tasks ? step.tasks : step.nodes();
@@ -175,7 +176,7 @@ void place(Options const& options, SlurmStep const& step, Environment const& env
   }
 }
 
-/// srun does not tell its tasks whether it was given --no-kill, only when the variable for it was set.
+/// srun does not tell its tasks about the option --no-kill, but they inherit the variable SLURM_NO_KILL.
 void remark_on_loss(Environment const& environment, JobTopology& topology) {
   if (topology.min_nodes < topology.max_nodes && topology.meeting.host == Meeting::Host::me &&
       value_of(environment, "SLURM_NO_KILL") != "set") {
@@ -224,7 +225,7 @@ Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Env
   return topology;
 }
 
-/// Whether the agents of a step are told to meet elsewhere: at cxxrun-rendezvous, or at the agents of another step.
+/// Whether the agents of a step are to meet outside it: at cxxrun-rendezvous, or with the agents of another step.
 bool meets_outside(Options const& options, SlurmStep const& step) {
   auto const& endpoint = options.rdzv_endpoint;
   bool const somewhere = endpoint && endpoint->port.value_or(0) != 0 && !is_ip_literal(endpoint->host) &&
@@ -233,7 +234,7 @@ bool meets_outside(Options const& options, SlurmStep const& step) {
                                    [&](std::string const& name) { return same_host_name(name, endpoint->host); });
 }
 
-/// --join: the job says everything but what this node is.
+/// --join: the running job decides everything except what this node is.
 Result<JobTopology> joining(Options const& options, SlurmView const& slurm, Discovery const& discovery) {
   if (slurm.step && slurm.step->several_tasks) {
     return refused("--join with several tasks on a node: use srun --ntasks-per-node=1");
@@ -261,7 +262,7 @@ Result<Meeting> meeting_at_endpoint(Options const& options, NodeRange const& ran
                  : range.max == 1 && !may_be_taken ? Meeting::Host::me
                                                    : Meeting::Host::find_out;
   if (range.max == 1 && meeting.host == Meeting::Host::me && meeting.ports.front() != 0) {
-    meeting.ports.push_back(0);  // nobody has to find it
+    meeting.ports.push_back(0);  // no other node has to find it
   }
   return meeting;
 }
@@ -293,7 +294,7 @@ Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, Nod
   JobTopology topology = common(options, range);
   topology.source = JobTopology::Source::flags;
   topology.run_id = options.rdzv_id.value_or(slurm.step && range.max == 1 ? slurm.step->run_id : "none");
-  tell_of(slurm, topology);
+  take_notes(slurm, topology);
   auto meeting =
       options.rdzv_endpoint ? meeting_at_endpoint(options, range) : meeting_at_master(options, range, topology.run_id);
   if (!meeting) {
@@ -307,7 +308,7 @@ Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, Nod
   return topology;
 }
 
-/// That of the step; without Slurm one that follows from the ports. Its name is none that --join looks for.
+/// The file of the step; without Slurm, a name made of the ports, which --join does not look for.
 std::string meeting_file_of(JobTopology const& topology, Environment const& environment) {
   auto const& ports = topology.meeting.ports;
   return topology.source == JobTopology::Source::slurm
@@ -337,7 +338,7 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
   auto const& step = slurm->step;
   bool const outside = step && meets_outside(options, *step);
   NodeRange const range = options.nnodes.value_or(outside ? NodeRange{step->nodes(), step->nodes()} : NodeRange{});
-  // A step of one task with a meeting place given: agents of other steps or jobs may be expected there.
+  // A step of a single task that was given a meeting place may meet agents of other steps or jobs there.
   bool const shared_step = step && (step->nodes() > 1 || step->several_tasks);
   bool const by_step = (shared_step && !outside) || (step && !has_place && (range.max > 1 || discovery));
   bool const by_flags_alone = has_place || options.master_port || range.max > 1 || options.node_rank.value_or(0) > 0;
@@ -347,11 +348,12 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
   if (topology && options.is_host && topology->source != JobTopology::Source::standalone) {
     topology->meeting.host = host_if(*options.is_host);
   }
-  // The job's own rendezvous is where its steps meet, unless another port is asked for.
+  // Steps meet at their job's own cxxrun-rendezvous, unless the flags give another port.
   auto const& endpoint = options.rdzv_endpoint;
   if (topology && step && discovery && (!endpoint || endpoint->port.value_or(discovery->port) == discovery->port)) {
     topology->discovered = discovery;
   }
+  assert(!topology || !topology->meeting.ports.empty());
   if (topology && topology->max_nodes > 1 && topology->meeting.ports.size() > 1) {
     topology->meeting_file = meeting_file_of(*topology, environment);
   }
@@ -360,6 +362,51 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
     topology->notes.emplace_back("--master-port is the port of --rdzv-endpoint too; the store gets another one");
   }
   return topology;
+}
+
+// ---- the names of runs
+
+namespace {
+
+std::string of_cluster(Environment const& environment) {
+  auto const cluster = value_of(environment, "SLURM_CLUSTER_NAME");
+  return cluster.empty() ? "" : " of " + cluster;
+}
+
+}  // namespace
+
+RunNamesOf run_names(JobTopology const& topology, Options const& options, Environment const& environment) {
+  auto const& ports = topology.meeting.ports;
+  bool const agreed_port = ports.size() == 1 && ports.front() != 0;
+  RunNamesOf names;
+  if (!topology.step.empty()) {
+    names.opens.push_back("step " + topology.step + of_cluster(environment));
+  }
+  if (topology.source != JobTopology::Source::slurm || (options.rdzv_id && agreed_port)) {
+    names.opens.push_back(name_of_run(topology.run_id));
+  }
+  names.looks_for = names.opens;
+  if (auto const job = name_of_job(environment); !job.empty() && topology.source != JobTopology::Source::join) {
+    names.looks_for.push_back(job);
+  }
+  if (options.rdzv_id && agreed_port) {
+    names.looks_for.push_back(name_of_port(ports.front()));
+  }
+  return names;
+}
+
+std::string name_of_run(std::string const& id) {
+  return "run " + id;
+}
+
+std::string name_of_job(Environment const& environment) {
+  auto const name = discovery_name(environment);
+  auto const restarts = restart_count(environment);
+  return name.empty() ? "" : "job " + name + (restarts == 0 ? "" : "." + std::to_string(restarts));
+}
+
+std::string name_of_port(std::uint16_t port) {
+  return "any run at port " + std::to_string(port);
 }
 
 }  // namespace cxxrun::launcher

@@ -28,13 +28,13 @@ std::string ranks_of_this_node(Generation const& generation) {
   return ranks;
 }
 
-/// What srun and mpirun tell a task, and take from nobody.
-EnvironmentChanges told(Generation const& generation, std::uint32_t index, Environment const& inherited) {
+/// The variables that srun and mpirun only set for a task, and do not read.
+EnvironmentChanges task_variables(Generation const& generation, std::uint32_t index, Environment const& inherited) {
   EnvironmentChanges changes{{"SLURM_PROCID", std::to_string(generation.rank_base + index)},
                              {"SLURM_LOCALID", std::to_string(index)},
                              {"SLURM_NODEID", std::to_string(generation.group_rank)},
                              {"SLURM_GTIDS", ranks_of_this_node(generation)}};
-  if (inherited.contains("SLURM_STEP_ID")) {  // a batch script is in no step
+  if (inherited.contains("SLURM_STEP_ID")) {  // a batch script is not in a step
     changes["SLURM_STEP_NUM_TASKS"] = std::to_string(generation.world_size);
     changes["SLURM_STEP_NUM_NODES"] = std::to_string(generation.group_size);
     changes["SLURM_STEP_TASKS_PER_NODE"] = unless_empty(generation.local_sizes);
@@ -43,10 +43,10 @@ EnvironmentChanges told(Generation const& generation, std::uint32_t index, Envir
   return changes;
 }
 
-/// What srun takes as options (INPUT ENVIRONMENT VARIABLES in srun(1) of Slurm 26.05), sbatch hands on to the srun of
-/// its script, and mpirun takes for the size of the job. A worker with its own numbers here would start four of
-/// whatever it starts.
-void also_what_is_asked(Generation const& generation, Environment const& inherited, EnvironmentChanges& changes) {
+/// Adds the variables that srun reads as options (INPUT ENVIRONMENT VARIABLES in srun(1) of Slurm 26.05), that sbatch
+/// passes to the srun of its script, and that mpirun takes as the size of the job. Only for SlurmEnv::all: with these
+/// variables an srun inside a worker starts as many tasks as the job has workers.
+void add_srun_options(Generation const& generation, Environment const& inherited, EnvironmentChanges& changes) {
   changes["SLURM_NTASKS"] = changes["SLURM_NPROCS"] = std::to_string(generation.world_size);
   changes["SLURM_NNODES"] = std::to_string(generation.group_size);
   changes["SLURM_NTASKS_PER_NODE"] = tasks_of_each_node(generation);
@@ -54,7 +54,7 @@ void also_what_is_asked(Generation const& generation, Environment const& inherit
   auto const cpus = parse_unsigned(value_of(inherited, "SLURM_CPUS_PER_TASK"), 1, UINT32_MAX);
   if (cpus && generation.local_size > 1) {
     changes["SLURM_CPUS_PER_TASK"] = std::to_string(std::max<std::uint64_t>(1, *cpus / generation.local_size));
-    changes["SLURM_TRES_PER_TASK"] = std::nullopt;  // says the same again since 23.11, and srun refuses to see two
+    changes["SLURM_TRES_PER_TASK"] = std::nullopt;  // has the same number since 23.11; srun refuses to find both
   }
 }
 
@@ -76,9 +76,9 @@ EnvironmentChanges slurm_changes(SlurmEnv mode, Generation const& generation, st
   if (mode == SlurmEnv::clear) {
     changes = without_slurm(inherited);
   } else if (mode != SlurmEnv::keep && !one_per_task && inherited.contains("SLURM_PROCID")) {
-    changes = told(generation, index, inherited);
+    changes = task_variables(generation, index, inherited);
     if (mode == SlurmEnv::all) {
-      also_what_is_asked(generation, inherited, changes);
+      add_srun_options(generation, inherited, changes);
     }
   }
   EnvironmentChanges originals;

@@ -1,5 +1,5 @@
-// What a worker finds in the SLURM_* variables, so that a program that reads them itself gets its own numbers and not
-// those of the task that carries it. Pure.
+// Gives each worker SLURM_* variables of its own, so that a program that reads them sees the worker's numbers and not
+// those of the task that runs the agent. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace cxxrun::launcher {
 
-/// Variables to set and, without a value, to remove.
+/// Variables to set, or to remove when they have no value.
 using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
-/// The changes for worker `index` (local rank) of this agent; docs/use/environment.md has the table. Every inherited
-/// variable that is replaced or removed stays readable with CXXRUN_ before its name. `one_per_task`: srun started this
-/// worker's task for it alone, so the variables are right. Nothing changes outside Slurm.
+/// The changes for worker `index` (local rank) of this agent; docs/use/environment.md has the table. The old value of
+/// each inherited variable that is replaced or removed is kept under its name with the prefix CXXRUN_. `one_per_task`:
+/// srun has started a task for each worker, so the variables are right already. Outside Slurm nothing changes.
 [[nodiscard]] EnvironmentChanges slurm_changes(SlurmEnv mode, rendezvous::Generation const& generation,
                                                std::uint32_t index, bool one_per_task, Environment const& inherited);
 

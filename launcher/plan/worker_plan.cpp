@@ -4,9 +4,8 @@
 #include <array>
 #include <string_view>
 
-#include "launcher/facts/mpi_identity.hpp"
+#include "launcher/facts/interpreter.hpp"
 #include "launcher/facts/outer_launcher.hpp"
-#include "launcher/facts/program_source.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/plan/slurm_worker_env.hpp"
@@ -20,7 +19,7 @@ namespace {
 
 constexpr int kStdout = 1;
 constexpr int kStderr = 2;
-constexpr std::uint32_t kWorthFolding = 8;  // workers of one node: fewer are read one by one
+constexpr std::uint32_t kWorthFolding = 8;  // workers on the node from which equal lines are folded
 
 std::vector<std::string> command(Options const& options, std::uint32_t local_rank, Environment const& inherited) {
   std::vector<std::string> argv;
@@ -47,17 +46,17 @@ std::string console_prefix(Options const& options, NodeFacts const& facts, std::
   return replace_all(prefix, "${host}", facts.host);
 }
 
-/// --ranks
+/// Whether --ranks shows this rank on the console.
 bool is_chosen(Options const& options, std::uint32_t rank) {
   return options.ranks.empty() ||
          std::any_of(options.ranks.begin(), options.ranks.end(),
                      [rank](RankRange const& range) { return range.first <= rank && rank <= range.last; });
 }
 
-/// torchrun's rules: a redirected stream is in its file only, a tee'd one also on the console; the filter silences
-/// the console of the local ranks that are not in it. Without files everything goes to the console, filter or not.
-/// --ranks, which torchrun does not have, silences the others' console in any case.
-/// `attempt`: the directory of the generation, "" = no files; `index`: the worker's in it.
+/// Follows torchrun: a redirected stream goes to its file only, a tee'd stream also to the console. The filter hides
+/// local ranks that it does not contain from the console; without files it has no effect. --ranks, which torchrun does
+/// not have, hides other ranks in any case.
+/// `attempt`: directory of the generation, "" = no files. `index`: the worker's directory in it.
 StreamPlan stream(Options const& options, std::uint32_t rank, std::uint32_t local_rank, int bit,
                   std::string const& attempt, std::string const& index) {
   std::string const name = bit == kStdout ? "stdout.log" : "stderr.log";
@@ -84,12 +83,12 @@ void set_defaults(Environment& environment, NodeFacts const& facts) {
     threads = std::min(threads, cpus.size());
   }
   environment.emplace("OMP_NUM_THREADS", std::to_string(threads));
-  environment.emplace("PYTHONFAULTHANDLER", "1");  // a Python program says where it was when a signal ends it
+  environment.emplace("PYTHONFAULTHANDLER", "1");  // Python prints a traceback when a signal ends it
   environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   environment.emplace("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
 }
 
-/// What a cxxrun around this one has set is never left.
+/// Erases the variable without a value, because it may be inherited from an outer cxxrun.
 void set_or_erase(Environment& environment, std::string const& name, std::string const& value) {
   if (value.empty()) {
     environment.erase(name);
@@ -98,7 +97,7 @@ void set_or_erase(Environment& environment, std::string const& name, std::string
   }
 }
 
-/// What a cxxrun around this one has put there stays, and does nothing.
+/// Puts `bootstrap` in front of PYTHONPATH. An entry of an outer cxxrun stays; it has no effect behind ours.
 void lead_python_path(Environment& environment, std::string const& bootstrap) {
   auto const before = value_of(environment, "PYTHONPATH");
   if (!bootstrap.empty() && before != bootstrap && !before.starts_with(bootstrap + ':')) {
@@ -106,7 +105,7 @@ void lead_python_path(Environment& environment, std::string const& bootstrap) {
   }
 }
 
-/// By the names that composer, accelerate, Lightning and DeepSpeed look for besides torchrun's.
+/// The names that composer, accelerate, Lightning and DeepSpeed look for besides torchrun's.
 void set_place_among_nodes(Environment& environment) {
   environment["NODE_RANK"] = environment["CROSS_RANK"] = environment["GROUP_RANK"];
   environment["CROSS_SIZE"] = environment["GROUP_WORLD_SIZE"];
@@ -139,13 +138,13 @@ void set_shared(Environment& environment, rendezvous::Generation const& generati
   set_or_erase(environment, variables::kSegment, facts.segment);
   set_or_erase(environment, variables::kAgent, facts.agent_socket);
   set_or_erase(environment, variables::kProver, facts.prover);
-  auto const hang_timeout = seconds_text(options.terms.hang_timeout);  // "60 s"
+  auto const hang_timeout = seconds_text(options.terms.hang_timeout);  // "60 s": the variable has only the number
   set_or_erase(environment, variables::kHangTimeout,
                options.terms.hang_timeout > Millis{0} ? hang_timeout.substr(0, hang_timeout.find(' ')) : "");
 }
 
-/// Where every device of the node is visible to its tasks, each counts itself among them; where a task sees devices of
-/// its own it is a group of one, as the generation has it.
+/// Whether LOCAL_RANK counts across the tasks of the node. It does when every task sees all devices of the node. A task
+/// that sees only its own devices is a node of its own, as in the generation.
 bool counts_tasks(NodeFacts const& facts) {
   return facts.task && !facts.task->own_devices;
 }
@@ -160,7 +159,7 @@ void set_place_among_tasks(Environment& environment, TaskPlace const& task) {
   environment["GROUP_WORLD_SIZE"] = std::to_string(task.nodes);
 }
 
-void change(EnvironmentChanges const& changes, Environment& environment) {
+void apply_changes(EnvironmentChanges const& changes, Environment& environment) {
   for (auto const& [name, value] : changes) {
     if (value) {
       environment[name] = *value;
@@ -212,7 +211,7 @@ Result<std::string> check_program_source(Options const& options, Environment con
 }
 
 std::string log_place(NodeFacts const& facts) {
-  constexpr std::size_t kRoom = 28;  // names of log directories are cut, and never at the number
+  constexpr std::size_t kRoom = 28;  // for the host, so that cutting the log directory's name keeps the task's number
   return facts.task ? facts.host.substr(0, kRoom) + "_task" + std::to_string(facts.task->process) : facts.host;
 }
 
@@ -266,14 +265,14 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     worker.log = facts.keeps_logs ? worker.err.file : "";
     worker.cpus = index < facts.cpu_sets.size() ? facts.cpu_sets[index] : CpuSet{};
     worker.inherit_stdin = options.stdin_mode == StdinMode::rank0 && worker.rank == 0;
-    worker.out.fold = worker.err.fold =  // of one that is talked to no line waits
+    worker.out.fold = worker.err.fold =  // never for an interactive worker: its lines must not wait
         options.fold_lines && generation.local_size >= kWorthFolding && !worker.inherit_stdin;
-    change(slurm_changes(options.slurm_env, generation, index, facts.task.has_value(), inherited), environment);
+    apply_changes(slurm_changes(options.slurm_env, generation, index, facts.task.has_value(), inherited), environment);
     environment["RANK"] = std::to_string(worker.rank);
     bool const sees_one = options.virtual_local_rank || mig;
     environment["LOCAL_RANK"] = std::to_string(sees_one ? 0 : local_rank);
     if (sees_one && options.slurm_env != SlurmEnv::keep && environment.contains("SLURM_LOCALID")) {
-      environment["SLURM_LOCALID"] = "0";  // ignite refuses two that differ
+      environment["SLURM_LOCALID"] = "0";  // ignite refuses a value that differs from LOCAL_RANK
     }
     if (auto const device = device_of(inherited, mig ? local_rank % *mig : local_rank); sees_one && device) {
       environment[device->variable] = device->value;
@@ -292,7 +291,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
 }
 
 WorkerSpec plan_zygote(Options const& options, NodeFacts const& facts, Environment const& inherited) {
-  Environment environment = without_mpi_identity(inherited);  // a module that calls MPI_Init would use it up
+  Environment environment = without_mpi_identity(inherited);  // importing a module may call MPI_Init, which uses it up
   set_defaults(environment, facts);
   lead_python_path(environment, facts.bootstrap);
   WorkerSpec zygote;
@@ -304,8 +303,8 @@ WorkerSpec plan_zygote(Options const& options, NodeFacts const& facts, Environme
 
 std::uint64_t descriptors_needed(std::uint32_t workers, std::uint32_t agents) {
   constexpr std::uint64_t kOwn = 48;
-  constexpr std::uint64_t kOfWorker = 8;  // two pipes, each with two files; its connection, its page
-  constexpr std::uint64_t kOfAgent = 2;   // one for beats
+  constexpr std::uint64_t kOfWorker = 8;  // two pipes, each with two files; a connection, a page
+  constexpr std::uint64_t kOfAgent = 2;   // two connections, one of them for beats
   return kOwn + kOfWorker * workers + kOfAgent * agents;
 }
 

@@ -1,4 +1,4 @@
-// cxxrunctl: asks the agents of this node about their jobs, and shows what they say. It changes nothing.
+// cxxrunctl: asks the agents of this node about their jobs and shows the answers. It changes nothing.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -17,7 +17,7 @@
 #include "launcher/view/ctl_options.hpp"
 #include "launcher/view/status_text.hpp"
 #include "launcher/view/table.hpp"
-#include "src/base/core/exit_codes.hpp"
+#include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/limits.hpp"
@@ -27,9 +27,9 @@ namespace {
 
 constexpr int kExitCheck = 1;
 constexpr int kExitNoJob = 113;
-constexpr Millis kForWho{1000};
-constexpr Millis kForQuick{8000};
-constexpr Millis kForLong{20'000};
+constexpr Millis kForWho{1000};     // time limit for: which job does an agent run
+constexpr Millis kForQuick{8000};   // for: what the agent knows
+constexpr Millis kForLong{20'000};  // for: stacks and logs of ranks
 constexpr Millis kFollowPause{1000};
 
 /// A job of this user that runs on this node.
@@ -42,13 +42,13 @@ void complain(std::string const& line) {
   std::fprintf(stderr, "cxxrunctl: %s\n", line.c_str());
 }
 
-struct Found {
-  std::vector<Job> jobs;   ///< each once, by its run
+struct FoundJobs {
+  std::vector<Job> jobs;   ///< one per run
   std::set<pid_t> silent;  ///< agents that do not answer
 };
 
-Found find_jobs(std::string const& wanted) {
-  Found found;
+FoundJobs find_jobs(std::string const& wanted) {
+  FoundJobs found;
   std::map<std::string, Job> jobs;
   for (auto const& agent : find_agents()) {
     if (found.silent.count(agent.pid) > 0) {
@@ -91,7 +91,6 @@ Result<std::string> ask(Job const& job, live::Question const& question) {
   return view::ask(job.agent, question_text(question), Clock::now() + patience);
 }
 
-/// Whatever the job's processes call themselves is one line.
 int no_answer(Job const& job, std::string const& why) {
   complain(job.who.run_id + ": " + why);
   return kExitSystem;
@@ -143,13 +142,13 @@ int show_logs(Job const& job, CtlOptions const& options) {
   return tell_errors(job, tails.errors);
 }
 
-/// With `follow`: until the job is over. One that is taken over by another node tells of what happens from then on.
+/// With `follow`: until the job is over. If another node takes over the job, only the events from then on are shown.
 int show_events(Job const& job, CtlOptions const& options) {
   std::string nonce;
   for (std::uint64_t after = 0;;) {
     auto const answer = ask(job, {live::Question::What::events, after, {}});
     if (!answer && options.follow && after > 0 && answer.error().code == Errc::closed) {
-      return 0;  // its agent here has ended
+      return 0;  // the agent on this node has ended
     }
     if (!answer) {
       return no_answer(job, answer.error().context);
@@ -158,7 +157,7 @@ int show_events(Job const& job, CtlOptions const& options) {
     if (after > 0 && events.errors.empty() && events.nonce != nonce) {
       after = 0;
       nonce = events.nonce;
-      continue;  // once more, from its first
+      continue;  // another coordinator: read its events from the first
     }
     nonce = events.nonce;
     for (auto const& event : events.items) {
@@ -169,9 +168,9 @@ int show_events(Job const& job, CtlOptions const& options) {
       return tell_errors(job, events.errors);
     }
     if (std::fflush(stdout) != 0) {
-      return 0;  // nobody reads
+      return 0;  // the reader is gone
     }
-    std::this_thread::sleep_for(kFollowPause);  // also while nobody coordinates
+    std::this_thread::sleep_for(kFollowPause);  // also while there is no coordinator
   }
 }
 
@@ -214,7 +213,7 @@ int run(std::vector<std::string> const& arguments) {
 }  // namespace cxxrun::launcher::view
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): a pipe that nobody reads is seen when it is written to
+  std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): writing to a closed pipe returns an error instead
   try {
     return cxxrun::launcher::view::run({argv + std::min(argc, 1), argv + argc});
   } catch (std::exception const& error) {  // out of memory

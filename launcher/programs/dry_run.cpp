@@ -5,7 +5,6 @@
 #include <set>
 
 #include "launcher/logs/log_names.hpp"
-#include "launcher/warm/imports.hpp"
 #include "launcher/warm/warm_command.hpp"
 #include "src/base/core/hostlist.hpp"
 #include "src/base/core/text.hpp"
@@ -24,7 +23,7 @@ char const* source_text(JobTopology::Source source) {
 std::string nodes_text(JobTopology const& topology) {
   if (topology.task) {
     return std::to_string(topology.task->nodes) + " with " + std::to_string(topology.max_nodes) +
-           " tasks of srun's, each with a cxxrun of its own and one worker";
+           " tasks of srun, each with its own cxxrun and one worker";
   }
   std::string text = std::to_string(topology.min_nodes);
   if (topology.max_nodes != topology.min_nodes) {
@@ -56,7 +55,7 @@ std::string host_text(JobTopology const& topology) {
   return "";
 }
 
-/// "" where cxxrun was not started by Slurm.
+/// "" if Slurm did not start cxxrun.
 std::string slurm_text(Options const& options, JobTopology const& topology, Environment const& inherited) {
   if (!inherited.contains("SLURM_PROCID")) {
     return "";
@@ -71,11 +70,11 @@ std::string slurm_text(Options const& options, JobTopology const& topology, Envi
     return "as srun set them for this task, which is the worker's";
   }
   return (options.slurm_env == SlurmEnv::all ? "each worker's own, as if srun had started it"
-                                             : "each worker's own, but for what srun and sbatch take as options") +
+                                             : "each worker's own, except those that srun and sbatch read as options") +
          copies;
 }
 
-/// When a node counts as lost, and what the others do then.
+/// When a node counts as lost, and what the other nodes do then.
 std::string loss_text(Options const& options, JobTopology const& topology) {
   std::string const when = options.terms.heartbeat_timeout == Millis{0}
                                ? "when its connection ends"
@@ -118,7 +117,7 @@ std::string topology_text(Options const& options, JobTopology const& topology, N
   return text + "logs         " + (facts.log_root.empty() ? "no files" : facts.log_root) + "\n";
 }
 
-/// A first generation with every node of the least size like this one.
+/// A first generation of the expected nodes, at least the minimum, all like this one.
 rendezvous::Generation likely_generation(Options const& options, JobTopology const& topology, NodeFacts const& facts) {
   rendezvous::Generation generation;
   generation.number = 1;
@@ -139,13 +138,13 @@ rendezvous::Generation likely_generation(Options const& options, JobTopology con
   return generation;
 }
 
-/// "NAME=VALUE" of the worker that its parent does not have, with a phrase for ports that are not known yet.
+/// The "NAME=VALUE" of the worker that cxxrun does not have itself. Unknown ports are "(chosen at start)".
 Words differences(WorkerSpec const& worker, Environment const& inherited) {
   Words changed;
   for (auto const& word : worker.environment) {
     std::string const name = word.substr(0, word.find('='));
     if (name.starts_with("CXXRUN_SLURM")) {
-      continue;  // copies of what is inherited
+      continue;  // copies of inherited variables
     }
     auto const found = inherited.find(name);
     if (found == inherited.end() || word != name + "=" + found->second) {
@@ -184,7 +183,7 @@ std::string stream_text(StreamPlan const& stream) {
   return stream.file + (stream.console ? " and console" : "");
 }
 
-/// A dry run creates no log directory, so the name may turn out to be taken.
+/// A real start may choose another name if this one is taken.
 std::string likely_log_root(Options const& options, NodeFacts const& facts) {
   if (options.log_dir == "/dev/null") {
     return "";

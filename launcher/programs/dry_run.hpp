@@ -1,4 +1,4 @@
-// The text of --dry-run: what would be started here, without contacting anybody. Pure.
+// The text of --dry-run: what would be started here. Contacts no other node. Pure.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace cxxrun::launcher {
 
-/// The workers of a first start with all nodes alike.
+/// The workers of a first start, assuming that all nodes are like this one.
 [[nodiscard]] std::vector<WorkerSpec> likely_workers(Options const& options, JobTopology const& topology,
                                                      NodeFacts const& found, Environment const& inherited);
 
-/// Ends with a newline. Ranks are those of a first start with all nodes alike; ports that only a real start decides are
-/// named, not invented. Values of inherited variables are never printed, only of those that cxxrun sets. `program` is
-/// the file that each worker executes, or "" when that is not known. `found.log_root` is not looked at: no directory
-/// exists yet.
+/// Ends with a newline. Ranks assume that all nodes are like this one. A port that only a real start decides is shown
+/// as
+/// "(chosen at start)". Prints the values of variables that cxxrun sets, never of inherited ones. `program` is the file
+/// that each worker executes; "" if unknown. Ignores `found.log_root`, because no directory exists yet.
 [[nodiscard]] std::string dry_run_text(Options const& options, JobTopology const& topology, NodeFacts const& found,
                                        Environment const& inherited, std::string const& program);
 

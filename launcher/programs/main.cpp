@@ -1,7 +1,8 @@
-// cxxrun: parse → find out about this node → split into parent and agent → run → exit code. Called by the name of
-// another program, it is that one.
+// cxxrun: parse → gather facts about this node → split into parent and agent → run → exit code. The executable is also
+// the other programs: the name that it is called by decides.
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <completions.hpp>
 #include <csignal>
@@ -22,16 +23,13 @@
 #include <vector>
 
 #include "launcher/agent/agent.hpp"
-#include "launcher/agent/chronicle.hpp"
 #include "launcher/agent/refusing.hpp"
 #include "launcher/doctor/doctor.hpp"
+#include "launcher/doctor/judge.hpp"
 #include "launcher/facts/cpu_share.hpp"
-#include "launcher/facts/kernel_release.hpp"
-#include "launcher/facts/mpi_identity.hpp"
 #include "launcher/facts/outer_launcher.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_dir.hpp"
-#include "launcher/logs/sweep.hpp"
 #include "launcher/options/option_values.hpp"
 #include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
@@ -44,29 +42,27 @@
 #include "launcher/warm/warm_command.hpp"
 #include "launcher/workers/worker_program.hpp"
 #include "rendezvous/net/fence.hpp"
-#include "src/base/core/exit_codes.hpp"
 #include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
-#include "src/base/os/bounded_thread.hpp"
-#include "src/base/os/colour.hpp"
 #include "src/base/os/fd.hpp"
 #include "src/base/os/limits.hpp"
-#include "src/base/os/listening.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/monitor.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/random.hpp"
 #include "src/base/os/standard_input.hpp"
-#include "src/base/os/standby_socket.hpp"
 #include "src/base/os/system.hpp"
+#include "src/base/os/tcp_sockets.hpp"
+#include "src/base/os/thread.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
 constexpr Millis kRefusing{15'000};
 
-/// What a shell with a terminal starts, it puts into a group of its own; what srun starts with one leads its session.
-/// Below no slurmstepd is what has outlived a shell of Slurm's, and what it has left to others.
+/// `typed`: with a terminal, an interactive shell runs a command in a process group of its own, whereas the process
+/// that srun starts leads its session. Without a terminal, a process that is below no slurmstepd was not started by
+/// Slurm.
 Whereabouts whereabouts() {
   return {os::short_hostname(), os::has_terminal() ? getpgrp() != getsid(0) : !os::find_ancestor("slurmstepd")};
 }
@@ -87,7 +83,8 @@ std::uint32_t count_here(Options const& options, Environment const& environment)
   return os::count_gpus(find_value(environment, "CUDA_VISIBLE_DEVICES"), os::gpu_devices());
 }
 
-/// How this host reaches itself, which it has to where it hosts the rendezvous; nobody asks elsewhere.
+/// The loopback addresses of this host, the one of the meeting first. Empty if this agent neither hosts the rendezvous
+/// nor meets others by loopback.
 Result<std::vector<std::string>> find_loopbacks(Meeting const& meeting) {
   if (!meeting.loopback_only && meeting.host != Meeting::Host::me) {
     return std::vector<std::string>{};
@@ -104,13 +101,13 @@ Result<std::vector<std::string>> find_loopbacks(Meeting const& meeting) {
   return found;
 }
 
-Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, Environment const& environment) {
+Result<NodeFacts> gather_facts(Options const& options, JobTopology const& topology, Environment const& environment) {
   NodeFacts facts;
   facts.host = topology.host.empty() ? os::short_hostname() : topology.host;
   facts.task = topology.task;
   facts.cpus = os::usable_cpus();
   facts.run_id = topology.run_id;
-  bool const counted = std::holds_alternative<std::uint32_t>(options.nproc);  // then nobody asks for GPUs
+  bool const counted = std::holds_alternative<std::uint32_t>(options.nproc);  // then GPUs are not counted
   auto const from_slurm = slurm_devices(environment);
   auto const gpus = counted ? 0U : from_slurm ? *from_slurm : count_here(options, environment);
   auto const workers = resolve_nproc(options.nproc, gpus, facts.cpus, topology.task.has_value());
@@ -119,7 +116,7 @@ Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, 
   }
   facts.workers = *workers;
   CpuUse const use{facts.cpus, facts.workers, topology.task ? topology.task->tasks_on_node : 1};
-  if (!topology.task || topology.task->local == 0) {  // else said by the first task of the node
+  if (!topology.task || topology.task->local == 0) {  // else the first task of the node warns
     facts.cpu_warnings = cpu_warnings(environment, use);
   }
   facts.cpus = cpus_of_task(environment, use);
@@ -132,14 +129,15 @@ Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, 
   return devices ? Result<NodeFacts>(std::move(facts)) : devices.error();
 }
 
-/// For workers of this agent that are Python, or that something else starts.
+/// The bootstrap directory for workers of this agent, which may be Python or start it.
 std::string bootstrap_here(AgentConfig const& config, Environment const& environment) {
-  auto const worker = plan_zygote(config.options, config.facts, environment);  // the command and PATH of all of them
+  auto const worker = plan_zygote(config.options, config.facts, environment);  // with the command and PATH of workers
   return find_bootstrap(value_of(environment, "PYTHONPATH"), os::executable_of(getpid()),
                         is_python(worker.argv.front()) ? find_worker_program(worker).path : "");
 }
 
-/// Where this agent's logs go. Without --log-dir a temporary directory, kept only when output was asked into it.
+/// Makes the directory of this agent's logs. Without --log-dir it is temporary, and kept only if --redirects, --tee or
+/// a filter sends output there.
 Result<void> open_logs(AgentConfig& config, std::vector<std::string>& notes) {
   auto const& options = config.options;
   auto root = make_log_root(options.log_dir, config.facts.run_id, log_place(config.facts),
@@ -149,7 +147,7 @@ Result<void> open_logs(AgentConfig& config, std::vector<std::string>& notes) {
   }
   bool const wanted = options.redirects != StreamChoice{} || options.tee != StreamChoice{} ||
                       !options.stdout_filters.empty() || !options.stderr_filters.empty();
-  if (std::error_code failed; !root->path.empty()) {  // workers and readers may be in another directory
+  if (std::error_code failed; !root->path.empty()) {  // make it absolute: workers may run in another directory
     auto const whole = std::filesystem::absolute(root->path, failed);
     root->path = failed ? root->path : whole.lexically_normal().string();
   }
@@ -163,7 +161,7 @@ Result<void> open_logs(AgentConfig& config, std::vector<std::string>& notes) {
   return {};
 }
 
-/// Before anything is started: in the middle of a start nobody can say which limit was in the way.
+/// Checked before anything is started: during a start an error would not show which limit was reached.
 Result<void> check_descriptors(AgentConfig const& config) {
   auto const& topology = config.topology;
   bool const coordinates = topology.meeting.host != Meeting::Host::other;
@@ -175,7 +173,7 @@ Result<void> check_descriptors(AgentConfig const& config) {
                                                   EMFILE));
 }
 
-/// Where this agent's workers call it. What killed agents have left in such places is removed before.
+/// Makes the directory for the sockets by which workers call this agent. First removes what killed agents have left.
 std::string open_sockets(Environment const& environment) {
   if (auto const swept = sweep_temporary(value_of(environment, "TMPDIR")); swept > 0) {
     log(Level::debug, "temporary directories of killed agents removed: " + std::to_string(swept));
@@ -187,7 +185,7 @@ std::string open_sockets(Environment const& environment) {
   return made;
 }
 
-/// What throws is a thread, timer or descriptor that the system refuses. Workers that run are the parent's to end.
+/// An exception means that the system refused a thread, timer or descriptor. The parent stops workers that run already.
 int agent_or_refusal(AgentConfig const& config, os::AgentSide const& side) {
   try {
     return run_agent(config, side);
@@ -209,6 +207,7 @@ int show_dry_run(AgentConfig config) {
   }
   auto const& [options, topology, facts] = std::tie(config.options, config.topology, config.facts);
   auto const workers = likely_workers(options, topology, facts, config.environment);
+  assert(!workers.empty());
   auto const program = find_worker_program(workers.front());
   auto const run_by = program.run_by.empty() ? "" : ", run by " + program.run_by;
   std::fputs(dry_run_text(options, topology, facts, config.environment, absolute_name(program.path) + run_by).c_str(),
@@ -222,10 +221,10 @@ int show_dry_run(AgentConfig config) {
   return logs ? 0 : complain(logs.error());
 }
 
-/// Whether what the job will write late can be written at all.
-Result<void> try_places(Options& options, std::string const& nonce) {
+/// Makes the path of --fence absolute, and checks now that fence files, which are needed much later, can be made there.
+Result<void> prepare_fence(Options& options, std::string const& nonce) {
   if (!options.fence_dir.empty()) {
-    std::error_code failed;  // agents that are added are told of it, and may be in another directory
+    std::error_code failed;  // absolute: agents that join later get the path, and may have another working directory
     auto const whole = std::filesystem::absolute(options.fence_dir, failed);
     options.fence_dir = failed ? options.fence_dir : whole.lexically_normal().string();
     if (auto const usable = rendezvous::check_fence(options.fence_dir, nonce); !usable) {
@@ -235,20 +234,21 @@ Result<void> try_places(Options& options, std::string const& nonce) {
   return {};
 }
 
-/// What a job runs without, and not as well.
-void look_around(JobTopology& topology) {
+/// Adds notes about what a job can run without, but not as well.
+void add_system_notes(JobTopology& topology) {
   if (!os::read_stat(getpid())) {
-    topology.notes.push_back("/proc is not mounted: what a worker starts cannot be found, and may outlive it");
+    topology.notes.push_back(
+        "/proc is not mounted: processes that a worker starts cannot be found, and may outlive it");
   }
   utsname system{};
   uname(&system);
-  if (kernel_too_old(system.release)) {
+  if (doctor::kernel_too_old(system.release)) {
     topology.notes.push_back("this node has Linux " + std::string(system.release) +
                              ": cxxrun is made for 4.18 and newer; srun --exclude leaves the node out");
   }
 }
 
-/// Our environment as Slurm means it.
+/// The environment of this process, without the variables of a step that it is not a task of.
 Environment read_own_environment() {
   auto environment = os::read_environment();
   auto const stepd = environment.contains("SLURM_STEP_ID") ? os::find_ancestor("slurmstepd").value_or(0) : 0;
@@ -256,7 +256,7 @@ Environment read_own_environment() {
                             stepd > 0 ? os::read_text("/proc/" + std::to_string(stepd) + "/cmdline") : "");
 }
 
-void tell_of_devices(AgentConfig& config, Environment const& environment) {
+void add_device_notes(AgentConfig& config, Environment const& environment) {
   auto const& task = config.topology.task;
   bool const says = !task && config.topology.meeting.host != Meeting::Host::other;
   if (auto line = says ? devices_of_workers(environment, config.facts.workers) : ""; !line.empty()) {
@@ -271,7 +271,7 @@ void tell_of_devices(AgentConfig& config, Environment const& environment) {
   }
 }
 
-/// Everything that is found out before anything is started. What is worth telling is in `notes`.
+/// Gathers and checks everything before anything is started. `notes` gets the warnings for the user.
 Result<AgentConfig> prepare(Options options, Environment const& environment, GivenSecret const& secret,
                             std::vector<std::string>& notes) {
   AgentConfig config;
@@ -290,14 +290,14 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
     return topology.error();
   }
   config.topology = *std::move(topology);
-  look_around(config.topology);
-  auto facts = find_out(config.options, config.topology, environment);
+  add_system_notes(config.topology);
+  auto facts = gather_facts(config.options, config.topology, environment);
   if (!facts) {
     return facts.error();
   }
   config.facts = *std::move(facts);
   config.facts.bootstrap = config.options.watch ? bootstrap_here(config, environment) : "";
-  tell_of_devices(config, environment);
+  add_device_notes(config, environment);
   auto const source = check_program_source(config.options, environment, os::input_is_null(),
                                            config.facts.workers > 1 || config.topology.max_nodes > 1);
   if (!source) {
@@ -314,7 +314,7 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
     meeting.hidden = hidden_ports_of(config.keys, meeting.ports);
   }
   config.nonce = random_hex(16);
-  if (auto const usable = try_places(config.options, config.nonce); !usable) {
+  if (auto const usable = prepare_fence(config.options, config.nonce); !usable) {
     return usable.error();
   }
   config.colour = os::stderr_takes_colour();
@@ -330,8 +330,8 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
   return config;
 }
 
-/// Whether what waits in standard input was meant for the workers, which do not get it. What srun passes on is in the
-/// input of all its tasks.
+/// Whether this agent is to warn about unread standard input: workers do not get it, and it is not that of a script
+/// around cxxrun. srun passes its input to all tasks, so only task 0 warns.
 bool drops_input(AgentConfig const& config) {
   auto const task = value_of(config.environment, "SLURM_PROCID");
   return config.options.stdin_mode == StdinMode::null && (task.empty() || task == "0") && !os::input_is_of_ancestor();
@@ -339,12 +339,12 @@ bool drops_input(AgentConfig const& config) {
 
 std::string input_dropped(Environment const& environment) {
   std::string const by_srun = "; `srun --input=none` leaves it to the script";
-  return "standard input has something in it that nobody reads: workers read /dev/null; `--stdin rank0` gives it to "
+  return "standard input has data that nobody reads: workers read /dev/null; `--stdin rank0` gives it to "
          "rank 0" +
          (environment.contains("SLURM_STEP_ID") ? by_srun : "");
 }
 
-void tell(AgentConfig const& config, std::vector<std::string> const& notes) {
+void log_notes(AgentConfig const& config, std::vector<std::string> const& notes) {
   auto const task = config.facts.task ? ":" + std::to_string(config.facts.task->process) : "";
   log_setup("cxxrun[" + config.facts.host + task + "]", log_level(config.options.log_level).value_or(Level::info));
   for (auto const& note : notes) {
@@ -355,9 +355,9 @@ void tell(AgentConfig const& config, std::vector<std::string> const& notes) {
   }
 }
 
-/// The exit code of what starts no job.
-std::optional<int> without_job(Options const& options, std::vector<std::string> const& arguments,
-                               Environment const& environment, GivenSecret const& secret) {
+/// The exit code if the options ask for something that starts no job.
+std::optional<int> run_without_job(Options const& options, std::vector<std::string> const& arguments,
+                                   Environment const& environment, GivenSecret const& secret) {
   if (auto const& shell = options.print_completion; !shell.empty()) {
     std::fputs(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion, stdout);
     return 0;
@@ -367,7 +367,7 @@ std::optional<int> without_job(Options const& options, std::vector<std::string> 
                         : std::nullopt;
 }
 
-using Refuse = std::function<int(Error const&)>;  ///< tells the user and the other nodes; the exit code
+using Refuse = std::function<int(Error const&)>;  ///< tells the user and the other nodes, and returns the exit code
 
 int run_job(AgentConfig config, std::vector<std::string> notes, Refuse const& refuse) {
   os::raise_nofile_limit();
@@ -382,7 +382,7 @@ int run_job(AgentConfig config, std::vector<std::string> notes, Refuse const& re
   if (told) {
     notes.push_back(input_dropped(config.environment));
   }
-  tell(config, notes);
+  log_notes(config, notes);
   pid_t const self = getpid();
   os::UniqueFd standby;
   if (config.topology.max_nodes > 1 || config.options.join) {
@@ -391,8 +391,8 @@ int run_job(AgentConfig config, std::vector<std::string> notes, Refuse const& re
       standby = *std::move(opened);
     } else if (opened.error().os_errno == EADDRINUSE) {
       log(Level::warn,
-          "no port is free on this node: others cannot call this agent, and it cannot take over from a "
-          "coordinator that is lost; `ss -tan` shows who has them");
+          "no port is free on this node: others cannot call this agent, and it cannot take over if the coordinator is "
+          "lost; `ss -tan` shows which programs have them");
     } else {
       return refuse(opened.error());
     }
@@ -403,10 +403,10 @@ int run_job(AgentConfig config, std::vector<std::string> notes, Refuse const& re
   auto const code = os::run_under_parent([&](os::AgentSide const& side) { return agent_or_refusal(config, side); },
                                          std::move(standby));
   if (getpid() == self) {
-    claims = {};  // NFS keeps a file that is open, and with it the directory
+    claims = {};  // close them first: NFS keeps an open file, and with it the directory
     remove_log_root(config.logs);
     remove_socket_dir(config.sockets);
-    if (drops && !told && os::waiting_input() > 0) {  // it came later
+    if (drops && !told && os::waiting_input() > 0) {  // it arrived later
       std::fprintf(stderr, "cxxrun: %s\n", input_dropped(config.environment).c_str());
     }
   }
@@ -417,7 +417,7 @@ int run(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
   auto const secret = take_secret();
   auto const environment = read_own_environment();
-  auto mpi_descriptors = os::open_among(launcher::mpi_descriptors(environment));  // before others have their numbers
+  auto mpi_descriptors = os::open_among(launcher::mpi_descriptors(environment));  // before other files get the numbers
   auto const tell_others = [&](std::string const& why) {
     tell_refusal(arguments, environment, whereabouts(), secret, why);
   };
@@ -435,7 +435,7 @@ int run(std::vector<std::string> const& arguments) {
     return early->code;
   }
   auto& options = *std::get_if<Options>(&parsed);
-  if (auto const code = without_job(options, arguments, environment, secret)) {
+  if (auto const code = run_without_job(options, arguments, environment, secret)) {
     return *code;
   }
   std::vector<std::string> notes;
@@ -448,7 +448,7 @@ int run(std::vector<std::string> const& arguments) {
                                    : run_job(*std::move(prepared), std::move(notes), refuse);
 }
 
-/// On a thread: its stack has the size that is needed, whatever the limit is.
+/// Tells the other nodes on a thread, whose stack has the needed size whatever the limit is.
 int refuse_for_memory(std::vector<std::string> const& arguments, Error const& error) {
   int const code = complain(error);
   auto const told = os::BoundedThread::start("cxxrun-refuse", [arguments, why = error.message()] {
@@ -473,12 +473,12 @@ int run_by_name(std::string_view called, std::vector<std::string> const& argumen
 }  // namespace cxxrun::launcher
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // NOLINT(cert-err33-c): a log that may not grow ends no job; workers get the default
+  std::signal(SIGXFSZ, SIG_IGN);  // NOLINT(cert-err33-c): a full log file must not end the job; workers get the default
   cxxrun::os::set_stack_size_of_threads();
   std::string const name = argc > 0 ? argv[0] : "cxxrun";
   try {
     return cxxrun::launcher::run_by_name(name, {argv + std::min(argc, 1), argv + argc});
-  } catch (std::exception const& error) {  // a thread, timer or descriptor that the system refuses
+  } catch (std::exception const& error) {  // the system refused a thread, timer or descriptor
     std::fprintf(stderr, "%s\n", cxxrun::os::explain_refusal(name.substr(name.rfind('/') + 1), error).c_str());
     return cxxrun::kExitSystem;
   }

@@ -1,4 +1,4 @@
-// The programs that one file holds. Shell.
+// The programs in the one executable. Shell.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace cxxrun::launcher {
 
-/// Each gets its arguments without its name and returns its exit code.
+/// `arguments`: without the name of the program. Each returns its exit code.
 int run_rendezvous(std::vector<std::string> const& arguments);
 int run_store(std::vector<std::string> const& arguments);
 

@@ -20,31 +20,27 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 
-#include "launcher/agent/chronicles.hpp"
+#include "launcher/agent/job_record.hpp"
 #include "launcher/agent/live_job.hpp"
 #include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
-#include "launcher/place/run_names.hpp"
 #include "launcher/place/secret_file.hpp"
+#include "launcher/place/topology.hpp"
 #include "launcher/programs/programs.hpp"
 #include "launcher/report/report.hpp"
+#include "rendezvous/net/coordinator.hpp"
 #include "rendezvous/net/key_ring.hpp"
-#include "rendezvous/net/server.hpp"
 #include "src/base/core/endpoint.hpp"
-#include "src/base/core/exit_codes.hpp"
 #include "src/base/core/exit_status.hpp"
-#include "src/base/core/port_sequence.hpp"
+#include "src/base/core/ports.hpp"
 #include "src/base/core/time.hpp"
-#include "src/base/os/colour.hpp"
+#include "src/base/os/children.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/fd_io.hpp"
-#include "src/base/os/held_process.hpp"
 #include "src/base/os/limits.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/monitor.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/random.hpp"
-#include "src/base/os/signal_watch.hpp"
 #include "src/base/os/signals.hpp"
 #include "src/base/os/system.hpp"
 #include "src/base/os/timer.hpp"
@@ -57,12 +53,12 @@ using asio::posix::stream_descriptor;
 using boost::system::error_code;
 
 constexpr Millis kSameEnd{1000};
-constexpr Millis kLookAtOwner{500};         // where nothing tells of its end
-constexpr Millis kHold{6000};               // after it has died: what workers are given then, as a rule
+constexpr Millis kLookAtOwner{500};         // where its end causes no event
+constexpr Millis kHold{6000};               // time that ports of stores stay taken after this process has died
 constexpr std::uint64_t kDescriptors = 32;  // of its own, before the first agent calls
 
-/// What ends us. A signal that is ignored stays so: Ctrl-C in a terminal is not for what a script has in the
-/// background.
+/// The signals that end this program. An ignored signal stays ignored: Ctrl-C in a terminal is not for a background
+/// process of a script.
 sigset_t ending_signals() {
   sigset_t set = os::make_sigset({SIGTERM});
   for (int const signal : {SIGINT, SIGHUP}) {
@@ -73,34 +69,35 @@ sigset_t ending_signals() {
   return set;
 }
 
-/// A coordinator and stores for every step of a job, until it is told to end or whoever started it is gone: the runs
-/// are stopped first, by a second signal at once. Runs on the calling thread; the stores have one of their own.
+/// Hosts a coordinator and stores for every step of a job, until a signal arrives or the process that started it has
+/// ended. Then it stops the runs first; a second signal ends it at once. Runs on the calling thread; the stores have
+/// their own.
 class RendezvousHost {
  public:
-  /// `transports`: nothing with --auth none.
+  /// `transports`: empty with --auth none.
   RendezvousHost(rendezvous::CoordinatorConfig config, pid_t owner,
-                 std::optional<rendezvous::KeyTransports> const& transports, Chronicles chronicles,
+                 std::optional<rendezvous::KeyTransports> const& transports, JobRecords records,
                  std::shared_ptr<os::PortKeeper> keeper, std::string host)
       : owner_(owner),
         host_(std::move(host)),
         keeper_(std::move(keeper)),
         serves_any_(config.only_id.empty()),
-        chronicles_(std::move(chronicles)),
+        records_(std::move(records)),
         keys_(transports ? std::make_shared<rendezvous::KeyRing>(io_, *transports) : nullptr),
         coordinator_(io_, stores_, with_keys(std::move(config)), handlers()) {
     stores_.begin();
   }
 
-  /// Blocks until it has been told to end and has stopped its runs. `ports`: the first that is free; 0: any.
-  /// `listening` is called once, with the key of the runs, "" = --auth none. Errors: in_use (the ports), io, and what
-  /// `listening` returns.
+  /// Blocks until it has been told to end and has stopped its runs. Listens on the first free port of `ports` (0: any),
+  /// then calls `listening` once, with the key of the runs ("" with --auth none). Errors: in_use (all ports are taken),
+  /// io, and those of `listening`.
   Result<void> run(std::vector<std::uint16_t> const& ports,
                    std::function<Result<void>(std::uint16_t port, std::string key)> const& listening) {
     std::signal(SIGPIPE, SIG_IGN);
     if (auto const watched = signals_.begin(ending_signals()); !watched) {
       return watched.error();
     }
-    await_owner();
+    watch_owner();
     auto const port = coordinator_.listen(ports);
     if (!port) {
       return port.error();
@@ -131,7 +128,7 @@ class RendezvousHost {
       if (auto report = format_report(verdict, run_id, colour_); !report.empty()) {
         std::fputs(report.c_str(), stderr);
       }
-      chronicles_.conclude(run_id, verdict);
+      records_.conclude(run_id, verdict);
       lives_.erase(run_id);
     };
     on.happened = [this](std::string const& run_id, auto const& event) {
@@ -141,18 +138,18 @@ class RendezvousHost {
             std::make_unique<LiveJob>(io_, live::Facts{run_id, host_, "", std::nullopt, ""},
                                       [this](auto agent, auto const& message) { coordinator_.tell(agent, message); });
       }
-      live->happened(event, chronicles_.add(run_id, event));
+      live->on_story_event(event, records_.add(run_id, event));
     };
     on.live = [this](std::string const& run_id, auto agent, std::string const& host, auto message) {
       if (auto const it = lives_.find(run_id); it != lives_.end()) {
-        it->second->heard(agent, host, std::move(message));
+        it->second->on_message(agent, host, std::move(message));
       }
     };
-    on.closed = [this] { leave_if_idle(); };
+    on.closed = [this] { exit_if_idle(); };
     return on;
   }
 
-  void await_owner() {
+  void watch_owner() {
     if (owner_ <= 1) {  // init does not end
       return;
     }
@@ -167,28 +164,28 @@ class RendezvousHost {
       owner_watch_.assign(fcntl(owner_held_->fd(), F_DUPFD_CLOEXEC, 3), unheard);
     }
     if (unheard) {
-      asio::post(io_, [this] { look_at_owner(); });
+      asio::post(io_, [this] { check_owner(); });
       return;
     }
     owner_watch_.async_wait(stream_descriptor::wait_read, [this](error_code const& error) {
       if (!error) {
-        owner_ended();
+        on_owner_exit();
       }
     });
   }
 
-  void look_at_owner() {
+  void check_owner() {
     if (!owner_held_ || !owner_held_->runs()) {
-      owner_ended();
+      on_owner_exit();
       return;
     }
-    next_look_.after(kLookAtOwner, [this] { look_at_owner(); });
+    next_look_.after(kLookAtOwner, [this] { check_owner(); });
   }
 
-  void owner_ended() { end(SIGTERM, "whoever started this has ended", false); }
+  void on_owner_exit() { end(SIGTERM, "the process that started this has ended", false); }
 
-  /// Slurm's time limit sends two signals, and a script that is told to end passes its own on: within a second all of
-  /// them are one. `may_hurry`: a later one ends this at once.
+  /// At a time limit Slurm sends two signals, and a script may pass its own on: signals within a second count as one.
+  /// `may_hurry`: a later signal ends this program at once.
   void end(int signal, std::string const& why, bool may_hurry = true) {
     log(Level::info, why);
     auto const now = Clock::now();
@@ -199,27 +196,27 @@ class RendezvousHost {
       return;
     }
     ending_ = now;
-    coordinator_.quit(signal);  // no run is opened any more
-    leave_if_idle();
+    coordinator_.quit(signal);  // refuses new runs
+    exit_if_idle();
   }
 
-  void leave_if_idle() {
+  void exit_if_idle() {
     if (ending_ && coordinator_.idle()) {
       io_.stop();
     }
   }
 
-  void keep(int listener) {
+  void keep_port(int listener) {
     if (auto const kept = keeper_->keep(listener, kHold); !kept) {
       log(Level::warn, "the port of a store will be free at once if this process dies: " + kept.error().message());
     }
   }
 
-  pid_t owner_;  // this ends with it; at most 1: with nobody
+  pid_t owner_;  // the process that started this, which ends with it; at most 1: none
   std::string host_;
   std::shared_ptr<os::PortKeeper> keeper_;
   bool serves_any_;
-  Chronicles chronicles_;
+  JobRecords records_;
   bool const colour_ = os::stderr_takes_colour();
   std::optional<TimePoint> ending_;
   asio::io_context io_{1};
@@ -229,9 +226,9 @@ class RendezvousHost {
   stream_descriptor owner_watch_{io_};
   os::Timer next_look_{io_};
   std::shared_ptr<rendezvous::KeyRing> keys_;
-  std::map<std::string, std::unique_ptr<LiveJob>> lives_;  // by run, those under way
+  std::map<std::string, std::unique_ptr<LiveJob>> lives_;  // by run id, those in progress
   store::StoreServer stores_{
-      [](std::string const& line) { log(Level::warn, line); }, {}, [this](int listener) { keep(listener); }};
+      [](std::string const& line) { log(Level::warn, line); }, {}, [this](int listener) { keep_port(listener); }};
   rendezvous::Coordinator coordinator_;
 };
 
@@ -249,11 +246,11 @@ std::vector<std::uint16_t> ports_to_try(RendezvousOptions const& options, Enviro
     return {kDefaultPort};
   }
   auto ports = port_sequence(name + ".rendezvous", kPortsTried);
-  ports.push_back(0);  // steps read the port in the discovery file
+  ports.push_back(0);  // any other port: steps read it in the discovery file
   return ports;
 }
 
-/// Another one in this job would take the steps of the first.
+/// Refuses a second one in the same job: it would take the steps of the first.
 Result<void> check_alone(std::string const& path, std::string const& host) {
   auto const other = read_discovery(path);
   if (!other || !other->has_value() || (*other)->host != host) {
@@ -261,8 +258,8 @@ Result<void> check_alone(std::string const& path, std::string const& host) {
   }
   auto const stat = os::read_stat(static_cast<pid_t>((*other)->pid));
   bool const runs = stat && stat->comm == "cxxrun-rendezvo" && stat->state != 'Z';
-  return runs ? Result<void>(fail(Errc::usage, "it runs already in this job, as process " +
-                                                   std::to_string((*other)->pid) + "; one serves every step"))
+  return runs ? Result<void>(fail(Errc::usage, "it already runs in this job, as process " +
+                                                   std::to_string((*other)->pid) + "; one serves all steps"))
               : Result<void>();
 }
 
@@ -271,13 +268,23 @@ int complain(Error const& error) {
   return error.code == Errc::usage ? kExitUsage : kExitSystem;
 }
 
-/// `announce` is given "HOST:PORT" once everybody can come.
+rendezvous::CoordinatorConfig config_of(RendezvousOptions const& options, std::string const& nonce) {
+  rendezvous::CoordinatorConfig config;
+  config.nonce = nonce;
+  config.loopback_only = options.loopback;
+  config.serves_all = true;
+  config.only_id = options.id;
+  config.store_ports = options.range;
+  return config;
+}
+
+/// Calls `announce` with "HOST:PORT" once steps can find it.
 int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std::string const&)> const& announce) {
   if (!os::descriptors_left(kDescriptors)) {
     return complain(fail(Errc::io, "it needs " + std::to_string(kDescriptors) + " descriptors", EMFILE));
   }
   auto const secret = take_secret();
-  auto keeper = os::start_port_holder();  // whose environment has no secret any more
+  auto keeper = os::start_port_holder();  // after take_secret(), so that its environment has no secret
   if (!keeper) {
     return complain(keeper.error());
   }
@@ -293,19 +300,13 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
   }
   std::string host = value_of(environment, "SLURMD_NODENAME");
   host = options.loopback ? "127.0.0.1" : host.empty() ? os::short_hostname() : host;
-  auto chronicles = Chronicles::in(options.log_dir, host);
-  if (!chronicles) {
-    return complain(chronicles.error());
+  auto records = JobRecords::in(options.log_dir, host);
+  if (!records) {
+    return complain(records.error());
   }
   std::string const nonce = random_hex(16);
   std::string const name = discovery_name(environment);
   Discovery self;
-  rendezvous::CoordinatorConfig config;
-  config.nonce = nonce;
-  config.loopback_only = options.loopback;
-  config.serves_all = true;
-  config.only_id = options.id;
-  config.store_ports = options.range;
   auto const listening = [&](std::uint16_t port, std::string key) -> Result<void> {
     if (!name.empty()) {
       self = describe_self(environment, name, host, port, nonce);
@@ -326,7 +327,7 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
   };
   auto const trusted = options.auth == Auth::none ? std::nullopt : std::optional(*transports);
   auto const served =
-      RendezvousHost(std::move(config), owner, trusted, *std::move(chronicles), *std::move(keeper), host)
+      RendezvousHost(config_of(options, nonce), owner, trusted, *std::move(records), *std::move(keeper), host)
           .run(ports_to_try(options, environment), listening);
   if (!self.path.empty()) {
     static_cast<void>(within_patience(discovery_dir(environment), [path = self.path, nonce] {
@@ -342,8 +343,8 @@ void print(std::string const& endpoint) {
   std::fflush(stdout);
 }
 
-/// The work is a child's, of which only the first line is waited for; without one its exit code is ours. The child
-/// lets go of standard output, so that $(cxxrun-rendezvous --background) ends too.
+/// A child does the work. This process waits until the child has printed its first line; if it never does, it returns
+/// the child's exit code. The child releases standard output, so that $(cxxrun-rendezvous --background) ends, too.
 int serve_in_background(RendezvousOptions const& options) {
   pid_t const owner = getppid();
   std::array<int, 2> line{};

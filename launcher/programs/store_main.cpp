@@ -4,7 +4,7 @@
 
 #include "launcher/options/parse_options.hpp"
 #include "launcher/programs/programs.hpp"
-#include "src/base/core/exit_codes.hpp"
+#include "src/base/core/exit_status.hpp"
 #include "src/base/os/limits.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/signals.hpp"
@@ -17,7 +17,7 @@ namespace {
 int serve(StoreOptions const& options) {
   sigset_t const ends = os::make_sigset({SIGTERM, SIGINT});
   os::block_signals(ends);
-  // Each client costs a descriptor; the soft limit of 1024 is for programs that use select.
+  // Each client takes a descriptor; the soft limit of 1024 exists for programs that use select().
   os::raise_nofile_limit();
 
   store::StoreServer server([](auto const& line) { log(Level::warn, line); });

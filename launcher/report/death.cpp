@@ -6,7 +6,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "rendezvous/history/retrying.hpp"
+#include "rendezvous/history/restarts.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -17,11 +17,11 @@ constexpr char const* kMoreSpace = "free space there, or write elsewhere";
 constexpr char const* kMoreQuota = "free space of yours there, or write elsewhere; quota -s shows what you have";
 constexpr char const* kShm = "/dev/shm";
 
-/// As Slurm names control groups: ".../job_3/step_0/...", since 26.05 "...slurmstepd.scope/SLUID/step_0/...", where
-/// nothing tells the job's number.
+/// Slurm names control groups ".../job_3/step_0/...", and since 26.05 "...slurmstepd.scope/SLUID/step_0/...", which
+/// does not show the job's number.
 struct SlurmGroup {
-  std::string job;   ///< "" where it is not told
-  std::string step;  ///< "" for the job's own one
+  std::string job;   ///< "" if not shown
+  std::string step;  ///< "" for the group of the job itself
 };
 std::optional<SlurmGroup> slurm_group(std::string const& group) {
   std::optional<SlurmGroup> found;
@@ -47,7 +47,7 @@ std::string amounts(DeathFacts const& facts) {
   return both.empty() ? "" : " (" + both + ")";
 }
 
-/// Which memory ran out, behind "killed by the kernel: ".
+/// Which memory ran out. Follows "killed by the kernel: ".
 std::string shortage(MemoryFacts const& memory) {
   return memory.reached
              ? "memory limit " + bytes_text(memory.reached->bytes) + " of " + group_name(memory.reached->group)
@@ -60,12 +60,12 @@ std::string relief(MemoryFacts const& memory) {
                                               : "raise that limit, " + std::string(kLessMemory);
 }
 
-/// A limit that is reached is one of the job's; memory of the host is anybody's.
-Explanation by_kernel(MemoryFacts const& memory, std::string const& how, std::string const& amounts = "") {
+/// A memory limit that was reached is caused by the job. Memory of the host may be used up by others.
+Explanation killed_by_kernel(MemoryFacts const& memory, std::string const& how, std::string const& amounts = "") {
   return {how + "killed by the kernel: " + shortage(memory) + amounts, relief(memory), memory.reached.has_value()};
 }
 
-Explanation of_kill(DeathFacts const& facts) {
+Explanation explain_kill(DeathFacts const& facts) {
   if (facts.lease_over) {
     return {"killed by cxxrun's parent process: the lease of this node had run out",
             "look at the network and at the node"};
@@ -73,14 +73,14 @@ Explanation of_kill(DeathFacts const& facts) {
   auto const& memory = facts.memory;
   auto const kills = memory.kills ? *memory.kills : memory.machine.value_or(0);
   if (memory.kills && kills >= facts.killed) {
-    return by_kernel(memory, "", amounts(facts));
+    return killed_by_kernel(memory, "", amounts(facts));
   }
   if (kills > facts.larger) {
-    return by_kernel(memory, "probably ", amounts(facts));
+    return killed_by_kernel(memory, "probably ", amounts(facts));
   }
   std::string const outside = "from outside (not cxxrun";
   if (!memory.kills && !memory.machine) {
-    return {outside + "; whether by the out-of-memory killer cannot be seen here)",
+    return {outside + "; the out-of-memory killer cannot be ruled out here)",
             "look at the kernel's log (dmesg) of the node"};
   }
   bool const elsewhere = kills == 0 && memory.machine.value_or(0) > 0;
@@ -89,17 +89,17 @@ Explanation of_kill(DeathFacts const& facts) {
                    : Explanation{outside + ", not the out-of-memory killer)", ""};
 }
 
-Explanation of_helper(DeathFacts const& facts, Said const& said) {
+Explanation explain_helper(DeathFacts const& facts, StderrSigns const& said) {
   std::string const who = "DataLoader worker (pid " + said.helper + ") ";
   if (!said.helper_killed) {
     return {who + "died of SIGBUS: /dev/shm was too small for it",
             "use a larger /dev/shm (containers: --shm-size), or num_workers=0"};
   }
-  return facts.memory.kills.value_or(0) > 0 ? by_kernel(facts.memory, who + "was ")
+  return facts.memory.kills.value_or(0) > 0 ? killed_by_kernel(facts.memory, who + "was ")
                                             : Explanation{who + "was killed by SIGKILL from outside", ""};
 }
 
-Explanation of_full_disk(DeathFacts const& facts, Said const& said) {
+Explanation explain_full_disk(DeathFacts const& facts, StderrSigns const& said) {
   if (said.over_quota) {
     return {"disk quota used up" + (said.disk_path.empty() ? "" : ": " + printable(said.disk_path)), kMoreQuota};
   }
@@ -108,28 +108,28 @@ Explanation of_full_disk(DeathFacts const& facts, Said const& said) {
   return {where.empty() ? "disk full: no space left on device" : "disk full: " + printable(where), kMoreSpace};
 }
 
-/// A file that is not there any more is nobody's failure.
-bool of_server(int error) {
+/// Errors of a file server. ENOENT is none of them: a file may be gone for good reason.
+bool is_server_error(int error) {
   static constexpr std::array kErrors{EIO, ESTALE, ENOTCONN, ETIMEDOUT, EHOSTDOWN, EHOSTUNREACH, EREMOTEIO};
   return std::find(kErrors.begin(), kErrors.end(), error) != kErrors.end();
 }
 
-/// "" when all of them answer.
-std::string gone(std::vector<PathFacts> const& paths) {
+/// Describes the first path whose file system does not answer or fails; "" if all answer.
+std::string unreachable(std::vector<PathFacts> const& paths) {
   for (auto const& path : paths) {
     if (!path.answered) {
       return printable(path.path) + " does not answer within 2 s";
     }
-    if (of_server(path.error)) {
+    if (is_server_error(path.error)) {
       return printable(path.path) + ": " + std::strerror(path.error);  // NOLINT(concurrency-mt-unsafe)
     }
   }
   return {};
 }
 
-Explanation of_files(DeathFacts const& facts) {
+Explanation explain_files(DeathFacts const& facts) {
   constexpr char const* kLook = "look at the file server and at the network to it";
-  if (auto const path = gone(facts.paths); !path.empty()) {
+  if (auto const path = unreachable(facts.paths); !path.empty()) {
     return {"file server gone: " + path, kLook};
   }
   if (facts.status.kind != ExitStatus::Kind::signalled) {
@@ -142,7 +142,7 @@ Explanation of_files(DeathFacts const& facts) {
              : Explanation{"a mapped file was truncated, /dev/shm was full, or a file server was gone for a while", ""};
 }
 
-/// Of Python's exceptions. The last line of `said` is the one that says why.
+/// Advice for some of Python's exceptions. The last line of `said` is the one that says why.
 std::string python_advice(DeathFacts const& facts) {
   auto const why = std::string_view(facts.said).substr(facts.said.rfind('\n') + 1);  // npos + 1 is 0
   if (facts.status != ExitStatus::exited(1)) {
@@ -156,7 +156,7 @@ std::string python_advice(DeathFacts const& facts) {
   return lacks ? "install it, or start the Python that has it: `cxxrun --dry-run` names the one that runs" : "";
 }
 
-/// Where the core is to be found.
+/// Where to find the core file.
 std::string core_advice(DeathFacts const& facts) {
   std::string const pattern(trim(facts.core_pattern));
   if (!facts.status.core_dumped || pattern.empty()) {
@@ -172,76 +172,35 @@ std::string core_advice(DeathFacts const& facts) {
                                                                 : ": coredumpctl info " + std::to_string(facts.pid));
 }
 
-Explanation of_signal(DeathFacts const& facts) {
+Explanation explain_signal(DeathFacts const& facts) {
   switch (facts.status.value) {
-    case SIGBUS: return of_files(facts);
+    case SIGBUS: return explain_files(facts);
     case SIGXCPU: return {"limit on CPU time reached", "raise `ulimit -t`", true};
     case SIGXFSZ: return {"limit on the size of files reached", "raise `ulimit -f`", true};
     default: return {};
   }
 }
 
-Explanation of_exit(DeathFacts const& facts, Said const& said) {
+Explanation explain_exit(DeathFacts const& facts, StderrSigns const& said) {
   if (facts.status == ExitStatus::signalled(SIGKILL)) {
-    return of_kill(facts);  // whatever it has said before, it does not die of that
+    return explain_kill(facts);  // whatever stderr says did not cause a SIGKILL
   }
   if (!said.helper.empty()) {
-    return of_helper(facts, said);
+    return explain_helper(facts, said);
   }
   if (!facts.limit.cause.empty() && facts.status != ExitStatus::signalled(SIGBUS)) {
     return facts.limit;
   }
   if (said.disk_full) {
-    return of_full_disk(facts, said);
+    return explain_full_disk(facts, said);
   }
   if (facts.status.kind == ExitStatus::Kind::signalled) {
-    return of_signal(facts);
+    return explain_signal(facts);
   }
   if (facts.memory.kills.value_or(0) > facts.killed) {
-    return by_kernel(facts.memory, "a process of this node's workers was ");
+    return killed_by_kernel(facts.memory, "a process of this node's workers was ");
   }
-  return said.io_error ? of_files(facts) : Explanation{};
-}
-
-/// From `begin` up to one of the characters.
-std::string_view until(std::string_view text, std::size_t begin, std::string_view end) {
-  return text.substr(begin, text.find_first_of(end, begin) - begin);
-}
-
-/// What stands between the last two quotation marks that belong together; "" = none.
-std::string_view quoted(std::string_view text) {
-  using Marks = std::pair<std::string_view, std::string_view>;
-  constexpr std::array<Marks, 4> kMarks{{{"\u2018", "\u2019"}, {"\"", "\""}, {"'", "'"}, {"`", "'"}}};
-  for (auto const& [open, close] : kMarks) {
-    auto const end = text.rfind(close);
-    auto const begin = end == text.npos || end == 0 ? text.npos : text.rfind(open, end - 1);
-    if (begin != text.npos) {
-      return text.substr(begin + open.size(), end - begin - open.size());
-    }
-  }
-  return {};
-}
-
-/// The last word that is an absolute path; "" = none.
-std::string_view last_path(std::string_view text) {
-  auto const begin = text.starts_with('/') ? 0 : text.find(" /") + 1;  // npos + 1 is 0
-  auto const path = until(text, begin, ": ,;)\t");
-  return path.starts_with('/') ? path : "";
-}
-
-/// The path in the line around "No space left on device" or "Disk quota exceeded": Python and C++ name it behind these
-/// words, most programs before. Of two the second is written to.
-std::string full_path(std::string_view before, std::string_view behind) {
-  if (behind.starts_with(": '")) {
-    auto const second = behind.find("' -> '");
-    return std::string(until(behind, second == behind.npos ? 3 : second + 6, "'"));
-  }
-  if (behind.starts_with(" [/") || behind.starts_with(" [\"/")) {
-    auto const path = until(behind, behind.rfind(" [") + 2, "]");
-    return std::string(path.starts_with('"') ? until(path, 1, "\"") : path);
-  }
-  auto const name = quoted(before.substr(0, before.find_last_not_of("'\"") + 1));
-  return std::string(name.empty() ? last_path(before) : name);
+  return said.io_error ? explain_files(facts) : Explanation{};
 }
 
 }  // namespace
@@ -266,9 +225,9 @@ MemoryFacts since(MemoryCounters const& before, MemoryCounters const& now) {
 
 Explanation explain(DeathFacts const& facts) {
   if (facts.status.ok() || facts.status.kind == ExitStatus::Kind::not_started) {
-    return {};  // the status says it all
+    return {};  // the status says everything
   }
-  auto found = of_exit(facts, signs_in(facts.said));
+  auto found = explain_exit(facts, signs_in(facts.said));
   bool const killed = facts.status == ExitStatus::signalled(SIGKILL);
   if (found.cause.empty() && !killed) {
     found = facts.gpu;
@@ -288,37 +247,6 @@ bool needs_probe(ExitStatus const& status, std::string_view said) {
          (signs.disk_full && !signs.over_quota && signs.disk_path.empty());
 }
 
-Said signs_in(std::string_view text) {
-  Said said;
-  constexpr std::string_view kHelper = "DataLoader worker (pid ";  // "(pid(s) 7, 8)" is another message
-  for (auto at = text.find(kHelper); at != std::string_view::npos && said.helper.empty();
-       at = text.find(kHelper, at + 1)) {
-    auto const line = until(text, at, "\n");
-    auto const pid = until(line, kHelper.size(), ")");
-    said.helper_killed = line.find("is killed by signal: Killed") != std::string_view::npos;
-    bool const bus = line.find("is killed by signal: Bus error") != std::string_view::npos;
-    bool const told = number_in<int>(pid).has_value();  // a traceback shows the source, with what stands for the pid
-    said.helper = told && (said.helper_killed || bus) ? std::string(pid) : "";
-  }
-  // Go begins them with a small letter.
-  for (std::string_view const full : {"o space left on device", "isk quota exceeded"}) {
-    auto const found = text.rfind(full);
-    if (found == text.npos || found == 0 || said.disk_full) {
-      continue;
-    }
-    said.disk_full = true;
-    said.over_quota = full.starts_with("isk");
-    auto const words = found - 1;
-    auto const line = text.substr(0, words).rfind('\n') + 1;  // npos + 1 is 0
-    said.disk_path = full_path(text.substr(line, words - line), until(text, found + full.size(), "\n"));
-  }
-  for (std::string_view const sign :
-       {"Input/output error", "Stale file handle", "Transport endpoint is not connected"}) {
-    said.io_error = said.io_error || text.find(sign) != std::string_view::npos;
-  }
-  return said;
-}
-
 bool is_of_slurm(std::string const& group) {
   return slurm_group(group).has_value();
 }
@@ -332,19 +260,6 @@ std::string group_name(std::string const& group) {
     return slurm->step.empty() ? "this Slurm job" : "step " + printable(slurm->step) + " of this Slurm job";
   }
   return slurm->step.empty() ? "job " + printable(slurm->job) : "step " + printable(slurm->job + "." + slurm->step);
-}
-
-std::string bytes_text(std::uint64_t bytes) {
-  constexpr std::uint64_t kKi = 1024;
-  auto const whole = [](std::uint64_t number, char const* unit) { return std::to_string(number) + " " + unit; };
-  if (bytes < kKi * kKi) {
-    return whole(bytes / kKi, "KiB");
-  }
-  if (bytes < kKi * kKi * kKi) {
-    return whole(bytes / (kKi * kKi), "MiB");
-  }
-  auto const tenths = bytes * 10 / (kKi * kKi * kKi);
-  return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " GiB";
 }
 
 }  // namespace cxxrun::launcher

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
+#include "rendezvous/history/restarts.hpp"
 #include "src/base/core/hash.hpp"
 #include "src/base/core/text.hpp"
 
@@ -10,17 +12,17 @@ namespace cxxrun::launcher {
 namespace {
 
 constexpr std::size_t kBytesPerMicrosecond = 2;
-constexpr std::size_t kAlike = 4;         // lines that differ in numbers alone and are shown as they are
-constexpr std::size_t kEntryBytes = 192;  // what an entry takes besides its text
-constexpr std::size_t kNearFrames = 3;    // of the thread that died
-constexpr std::size_t kLastFrames = 3;    // of a traceback, besides the first
+constexpr std::size_t kAlike = 4;         // more lines that differ only in numbers are folded
+constexpr std::size_t kEntryBytes = 192;  // memory of an entry besides its text, about
+constexpr std::size_t kNearFrames = 3;    // shown of the thread that died
+constexpr std::size_t kLastFrames = 3;    // shown of a traceback, besides the first
 constexpr std::size_t kFrameBytes = 1024;
 
 std::size_t cost(std::string const& line) {
   return sizeof(std::string) + line.capacity();
 }
 
-/// "(total: 42)" at the end of a list of modules; else how many there are.
+/// Number of modules in the list: "(total: 42)" at its end, else the number of names.
 std::size_t modules_in(std::string_view line) {
   auto const total = line.rfind("(total: ");
   auto const number = total == std::string_view::npos ? "" : line.substr(total + 8, line.size() - total - 9);
@@ -28,7 +30,7 @@ std::size_t modules_in(std::string_view line) {
                                                  1);
 }
 
-/// The whole lines at the end of at most so many bytes; of a longer last one its end.
+/// The last whole lines that fit in `most` bytes; if the last line is longer, its end.
 std::string_view last_lines(std::string_view lines, std::size_t most) {
   if (lines.size() <= most) {
     return lines;
@@ -39,6 +41,60 @@ std::string_view last_lines(std::string_view lines, std::size_t most) {
 }
 
 }  // namespace
+
+void Reason::add(std::string_view line) {
+  if (!in_traceback_ && !details_ && !notable(line)) {
+    return;
+  }
+  if (details_ || meaning_.strength == Strength::explains) {
+    add_details(line);
+  }
+  bool const ends_traceback = in_traceback_ && !line.empty() && line.front() != ' ' && line.front() != '\t';
+  if (line.find("Traceback (most recent call last)") != std::string_view::npos) {
+    in_traceback_ = true;
+    return;
+  }
+  if (line.starts_with("Exception ignored in")) {
+    ignored_ = true;
+    return;
+  }
+  bool const is_cause = line.starts_with("The above exception was the");
+  if (is_cause || line.starts_with("During handling of the above exception")) {
+    chained_ = true;
+    caused_ = is_cause;
+    return;
+  }
+  auto found = meaning_of(line);
+  if (ends_traceback) {
+    in_traceback_ = false;
+    found.strength = std::max(found.strength, Strength::explains);
+  }
+  if (found.strength >= Strength::explains && std::exchange(ignored_, false)) {
+    found.strength = Strength::hints;
+  }
+  // An exception raised while another one is handled is its consequence if their roles differ: one of the two is a
+  // victim's. The same holds for one that is raised from an exception that every restart would bring again.
+  bool const follows = found.strength == Strength::explains && std::exchange(chained_, false) &&
+                       meaning_.strength == Strength::explains &&
+                       (found.role != meaning_.role || (caused_ && rendezvous::is_repeated(told_)));
+  bool const better = found.strength > meaning_.strength ||
+                      (found.strength == meaning_.strength && found.strength != Strength::decides && !follows);
+  if (found.strength != Strength::nothing && better) {
+    meaning_ = found;
+    told_ = trim(line);
+    told_.resize(std::min(told_.size(), kToldBytes));
+  }
+}
+
+/// Appends a line that completes `told_`: where a fatal error was, or which peer NCCL lost.
+void Reason::add_details(std::string_view line) {
+  if (std::exchange(details_, false) && !trim(line).empty()) {
+    told_ += "; " + std::string(trim(line));
+    told_.resize(std::min(told_.size(), kToldBytes));
+  }
+  details_ = (told_.starts_with("ncclRemoteError") && line == "Last error:") ||
+             (told_.starts_with("Fatal Python error") && line.starts_with("Current thread 0x"));
+}
 
 void Evidence::feed(std::string_view chunk, TimePoint now) {
   bool const calm = affordable(held_.size() + chunk.size(), now);
@@ -61,7 +117,7 @@ void Evidence::feed(std::string_view chunk, TimePoint now) {
   open_.extend(chunk.substr(whole));
 }
 
-/// Whether there is time to look at that much.
+/// Whether the budget suffices for `bytes`; takes them from it.
 bool Evidence::affordable(std::size_t bytes, TimePoint now) {
   auto const passed = std::chrono::duration_cast<std::chrono::microseconds>(now - filled_);
   filled_ += passed;
@@ -73,14 +129,14 @@ bool Evidence::affordable(std::size_t bytes, TimePoint now) {
   return enough;
 }
 
-/// Whole lines: keeps the last of them as they are, and of the others how much that was.
+/// Keeps the last of the whole lines unparsed, and counts the bytes of the others.
 void Evidence::hold(std::string_view lines) {
   held_.reserve(2 * kHeldBytes);
   auto const kept = last_lines(lines, kHeldBytes);
   auto const room = kept.size() < lines.size() ? 0 : 2 * kHeldBytes - lines.size();
   auto const old = held_.size() <= room ? held_.size() : last_lines(held_, std::min(room, kHeldBytes)).size();
-  if (auto const passed = lines.size() - kept.size() + held_.size() - old; passed > 0) {
-    fold(Shape::passed).count += passed;
+  if (auto const skipped = lines.size() - kept.size() + held_.size() - old; skipped > 0) {
+    fold(Shape::passed).count += skipped;
     reason_.skip();
     held_.erase(0, held_.size() - old);
     make_room();
@@ -104,7 +160,7 @@ void Evidence::place(std::string_view lines) {
 }
 
 void Evidence::place_line(std::string_view text) {
-  reason_.notice(text);
+  reason_.add(text);
   auto const shape = shape_of(text);
   bool const current = text.starts_with("Current thread 0x");
   in_current_ = current || (in_current_ && shape == Shape::native_frame);
@@ -117,7 +173,8 @@ void Evidence::place_line(std::string_view text) {
     case Shape::python_frame: fold(shape, true); [[fallthrough]];
     case Shape::line:
     case Shape::passed:
-      if (!text.empty() || entries_.empty() || entries_.back().shape != Shape::native_frame) {  // between two threads
+      // The blank line between two threads is no line of its own.
+      if (!text.empty() || entries_.empty() || entries_.back().shape != Shape::native_frame) {
         keep(text);
       }
       break;
@@ -141,8 +198,8 @@ void Evidence::keep(std::string_view line) {
     if (line.find_first_not_of(" ~^") != std::string_view::npos && frame.size() < kAlike) {
       bytes_ += cost(frame.emplace_back(line.substr(0, kFrameBytes)));
     }
-  } else if (auto const look = fnv1a_without_numbers(line);
-             !entries_.empty() && entries_.back().shape == Shape::line && entries_.back().look == look) {
+  } else if (auto const pattern = fnv1a_without_numbers(line);
+             !entries_.empty() && entries_.back().shape == Shape::line && entries_.back().pattern == pattern) {
     auto& alike = entries_.back();
     if (++alike.count > kAlike) {
       std::rotate(alike.lines.begin() + 1, alike.lines.begin() + 2, alike.lines.end());
@@ -153,7 +210,7 @@ void Evidence::keep(std::string_view line) {
       bytes_ += cost(alike.lines.emplace_back(line));
     }
   } else {
-    entries_.push_back(Entry{Shape::line, look, 1, 0, {std::string(line)}});
+    entries_.push_back(Entry{Shape::line, pattern, 1, 0, {std::string(line)}});
     bytes_ += kEntryBytes + cost(entries_.back().lines.back());
   }
 }
@@ -196,7 +253,7 @@ std::vector<std::string> Evidence::shown() const {
 }
 
 LastWords Evidence::words() const {
-  Evidence ended = *this;  // a last line without its newline is one, too
+  Evidence ended = *this;  // parses what is left, also a last line without newline
   ended.place_held();
   if (!open_.empty()) {
     ended.place(ended.open_.end() + '\n');

@@ -1,14 +1,18 @@
 #include "launcher/report/report.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstdint>
 #include <ctime>
+#include <iterator>
+#include <map>
+#include <set>
+#include <tuple>
+#include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include "launcher/report/account_text.hpp"
-#include "launcher/report/report_lines.hpp"
-#include "launcher/report/story_json.hpp"
-#include "src/base/core/rank_name.hpp"
+#include "src/base/core/hash.hpp"
+#include "src/base/core/hostlist.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -16,16 +20,249 @@ namespace {
 
 using rendezvous::End;
 using rendezvous::Failure;
+using rendezvous::History;
+using rendezvous::PastGeneration;
+using rendezvous::Role;
+using rendezvous::Spent;
 using rendezvous::Verdict;
-using PlainJson = nlohmann::json;
+using rendezvous::WorkerExit;
 
-constexpr std::size_t kLongestMessage = 2000;
-constexpr std::size_t kScreen = 40;    // rows that the report fills at most, as a rule
-constexpr std::size_t kLeastTail = 8;  // of them for the last lines of stderr
-constexpr std::size_t kLineRows = 3;   // for one of them
-constexpr std::size_t kWhyRows = 4;    // for what says why
+constexpr std::size_t kScreen = 40;    // rows that the report fills at most, except for long causes
+constexpr std::size_t kLeastTail = 8;  // rows that the last lines of stderr get at least
+constexpr std::size_t kLineRows = 3;   // rows of one of these lines
+constexpr std::size_t kWhyRows = 4;    // rows of the line that says why
 constexpr std::size_t kShownNodes = 8;
 constexpr char const* kNoLog = "not kept; --log-dir DIR --tee 3 keeps it";
+
+// ---- failures in one line each -------------------------------------------------------------------------------------
+
+constexpr std::size_t kLabel = 17;
+
+/// Failures that are shown in one line.
+struct Alike {
+  Failure const* first = nullptr;
+  std::vector<std::uint32_t> ranks;
+  std::set<std::string> hosts;
+};
+
+bool begins_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U;
+}
+
+std::size_t columns(std::string_view line) {
+  return static_cast<std::size_t>(std::count_if(line.begin(), line.end(), begins_character));
+}
+
+std::string role_text(Role role) {
+  switch (role) {
+    case Role::culprit: return "";
+    case Role::waited: return ", waiting for another rank";
+    case Role::lost_peer: return ", after losing a peer";
+    case Role::told_to_end: return ", told to end";
+  }
+  return "";
+}
+
+std::string ended(WorkerExit const& exit) {
+  return exit.hung.empty() ? (exit.ours ? "was failing when it was stopped, " : "") + exit.status.describe()
+                           : (exit.status.ok() ? "exit code 0, and it " : "killed because it ") + exit.hung;
+}
+
+/// How a worker ended, in a few words. If cxxrun killed it, the reason instead of the signal.
+std::string how(WorkerExit const& exit) {
+  return ended(exit) + (exit.cause.empty() || !exit.hung.empty() ? "" : ": " + exit.cause);
+}
+
+/// Failures with the same key are alike.
+auto key_of(WorkerExit const& exit) {
+  return std::make_tuple(ended(exit), exit.role, fnv1a_without_numbers(exit.cause), fnv1a_without_numbers(exit.told));
+}
+
+std::string labelled(std::size_t count, std::string const& text) {
+  std::string label = "  " + std::to_string(count) + (count == 1 ? " other:" : " others:");
+  label.resize(std::max(kLabel, label.size() + 1), ' ');
+  return cut_to_rows(label + text, 1);
+}
+
+void add(Alike& group, Failure const& failure) {
+  group.first = group.first == nullptr ? &failure : group.first;
+  group.ranks.push_back(failure.exit.rank);
+  group.hosts.insert(failure.host);
+}
+
+/// "rank 3 on node1", "ranks 0-3, 7 on node[1-2]"
+std::string where(Alike const& alike) {
+  if (alike.ranks.size() == 1) {
+    return rank_name(alike.first->exit.rank, alike.first->host);
+  }
+  auto const all =
+      "ranks " + number_list(alike.ranks, ", ") + " on " + compress_hostlist({alike.hosts.begin(), alike.hosts.end()});
+  return cut_to_rows(all, 1).substr(0, kColumns / 2);
+}
+
+std::string group_line(Alike const& alike, WorkerExit const& cause) {
+  auto const& exit = alike.first->exit;
+  auto const said = exit.told.empty() ? "" : ": " + exit.told;
+  auto const end = key_of(exit) == key_of(cause) ? "the same" : how(exit) + role_text(exit.role) + said;
+  return labelled(alike.ranks.size(), where(alike) + ": " + end);
+}
+
+/// The workers that were killed because they had not ended within the time of the stop. One line of at most four rows
+/// for all with the same reason, at most kKilledShown lines and one about the rest.
+std::vector<std::string> killed_lines(rendezvous::Verdict const& verdict) {
+  constexpr std::size_t kRows = 4;
+  constexpr std::size_t kKilledShown = 3;
+  std::map<std::string, Alike> groups;
+  for (auto const& each : verdict.killed) {
+    add(groups[each.exit.cause], each);
+  }
+  std::vector<std::string> lines;
+  std::size_t shown = 0;
+  for (auto const& [cause, group] : groups) {
+    if (lines.size() == kKilledShown) {
+      lines.push_back("  killed:        " + std::to_string(verdict.killed.size() - shown) +
+                      " more; verdict.json names them");
+      break;
+    }
+    lines.push_back(cut_to_rows("  killed:        " + where(group) + ": " + cause, kRows));
+    shown += group.ranks.size();
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::size_t rows_of(std::string_view line) {
+  return std::max<std::size_t>(1, (columns(line) + kColumns - 1) / kColumns);
+}
+
+std::string cut_to_rows(std::string line, std::size_t rows) {
+  if (rows_of(line) <= rows) {
+    return line;
+  }
+  std::size_t at = 0;
+  for (std::size_t shown = 0; at < line.size(); ++at) {
+    if (begins_character(line[at]) && ++shown == rows * kColumns) {
+      break;
+    }
+  }
+  return line.substr(0, at) + "…";
+}
+
+std::vector<std::string> other_lines(rendezvous::Verdict const& verdict) {
+  std::vector<std::pair<std::size_t, std::string>> found;
+  if (!verdict.failures.empty()) {
+    std::map<decltype(key_of(WorkerExit{})), Alike> groups;
+    for (auto it = verdict.failures.begin() + 1; it != verdict.failures.end(); ++it) {
+      add(groups[key_of(it->exit)], *it);
+    }
+    for (auto const& [key, group] : groups) {
+      found.emplace_back(group.ranks.size(), group_line(group, verdict.failures.front().exit));
+    }
+    for (auto const& [end, count] : verdict.stopped) {
+      found.emplace_back(count, labelled(count, end));
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](auto const& a, auto const& b) { return a.first > b.first; });
+  std::vector<std::string> lines;
+  std::size_t rest = 0;
+  for (auto& [count, line] : found) {
+    if (lines.size() + 1 < kOthersShown || found.size() <= kOthersShown) {
+      lines.push_back(std::move(line));
+    } else {
+      rest += count;
+    }
+  }
+  if (rest > 0) {
+    lines.push_back(labelled(rest, "in " + std::to_string(found.size() - lines.size()) + " other ways"));
+  }
+  return lines;
+}
+
+// ---- the account ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr Millis kLong{10'000};  // a job without a failure has an account from this length on
+constexpr Millis kShort{1'000};  // the same for one that survived a failure
+constexpr std::size_t kCostliestShown = 3;
+
+struct AccountRow {
+  Spent spent;
+  char const* title;
+};
+constexpr std::array kAccountRows{AccountRow{Spent::training, "training"},
+                                  AccountRow{Spent::checkpoint, "checkpoint"},
+                                  AccountRow{Spent::lost, "lost"},
+                                  AccountRow{Spent::startup, "start-up"},
+                                  AccountRow{Spent::waiting, "waiting for nodes"},
+                                  AccountRow{Spent::stopping, "stopping"}};
+
+std::string percent(Millis part, Millis all) {
+  std::int64_t const tenths = all > Millis{0} ? (part.count() * 1000 + all.count() / 2) / all.count() : 0;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
+}
+
+/// Training in percent of the whole time: "91.3 %".
+std::string goodput_text(History const& history) {
+  return percent(history.account[Spent::training], history.account.total());
+}
+
+std::string padded(std::string const& text, std::size_t width, bool right = false) {
+  std::string const blanks(width - std::min(width, text.size()), ' ');
+  return right ? blanks + text : text + blanks;
+}
+
+std::vector<PastGeneration> costliest(History const& history) {
+  std::vector<PastGeneration> failed;
+  std::copy_if(history.past.begin(), history.past.end(), std::back_inserter(failed),
+               [](auto const& each) { return each.failed; });
+  std::stable_sort(failed.begin(), failed.end(), [](auto const& a, auto const& b) { return a.lost > b.lost; });
+  return failed;
+}
+
+std::string losses(History const& history) {
+  auto const failed = costliest(history);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(failed.size(), kCostliestShown); ++i) {
+    text += "      " + elapsed_text(failed[i].lost) + " to the end of generation " + std::to_string(failed[i].number) +
+            ": " + printable(failed[i].why) + "\n";
+  }
+  auto const more = failed.size() - std::min(failed.size(), kCostliestShown);
+  return more == 0 ? text : text + "      and to " + std::to_string(more) + " more\n";
+}
+
+}  // namespace
+
+bool worth_telling(History const& history) {
+  bool const failed =
+      std::any_of(history.past.begin(), history.past.end(), [](auto const& each) { return each.failed; });
+  bool const survived = history.left_out > 0 || (failed && history.past.size() > 1);
+  return history.account.total() >= (survived ? kShort : kLong);
+}
+
+std::string account_lines(History const& history) {
+  auto const all = history.account.total();
+  if (all == Millis{0}) {
+    return "";
+  }
+  std::string text = "  elapsed:       " + elapsed_text(all);
+  if (!worth_telling(history)) {
+    return text + "\n";
+  }
+  text += ", goodput " + goodput_text(history) + (history.steps ? "" : " at most: the program reports no steps") + "\n";
+  for (auto const& [spent, title] : kAccountRows) {
+    if (auto const part = history.account[spent]; part > Millis{0}) {
+      text += "    " + padded(title, 18) + padded(elapsed_text(part), 10, true) + padded(percent(part, all), 9, true) +
+              "\n" + (spent == Spent::lost ? losses(history) : "");
+    }
+  }
+  return text;
+}
+
+// ---- the report ----------------------------------------------------------------------------------------------------
+
+namespace {
 
 std::string clock_time(std::int64_t wall_ms) {
   std::time_t const seconds = static_cast<std::time_t>(wall_ms / 1000);
@@ -37,7 +274,7 @@ std::string clock_time(std::int64_t wall_ms) {
   return std::string(text, length) + "." + millis.substr(1);
 }
 
-/// What the cause's own words say of it.
+/// The exception, and the line of stderr, that say why.
 void write_why(std::string& out, rendezvous::WorkerExit const& exit) {
   auto const line = [&out](char const* label, std::string const& text) {
     out += cut_to_rows(label + text, kWhyRows) + "\n";
@@ -70,8 +307,8 @@ void write_cause(std::string& out, Failure const& failure) {
   }
 }
 
-/// "rank 0 on node1 at 2026-11-28 10:15:00.123 with exit code 0"
-void write_left(std::string& out, std::vector<rendezvous::Leaver> const& left) {
+/// Ranks that had ended with 0 before others failed: "rank 0 on node1 at 2026-11-28 10:15:00.123".
+void write_left_before(std::string& out, std::vector<rendezvous::Leaver> const& left) {
   constexpr std::size_t kShown = 3;
   std::vector<std::string> ends;
   ends.reserve(left.size());
@@ -83,7 +320,7 @@ void write_left(std::string& out, std::vector<rendezvous::Leaver> const& left) {
   }
 }
 
-/// As many of its last lines as fit on a screen beside the rest of the report, and never fewer than kLeastTail rows.
+/// The last lines of stderr, as many as fit on a screen with the rest of the report, but at least kLeastTail rows.
 void write_tail(std::string& out, std::string const& tail, std::size_t other_rows) {
   if (tail.empty()) {
     out += "  stderr:        (nothing)\n";
@@ -94,6 +331,7 @@ void write_tail(std::string& out, std::string const& tail, std::size_t other_row
   std::string text;
   for (auto line = lines.rbegin(); line != lines.rend() && room > 0; ++line) {
     auto const shown = cut_to_rows("    | " + *line, std::min(room, kLineRows));
+    assert(rows_of(shown) <= room);
     room -= rows_of(shown);
     text.insert(0, shown + "\n");
   }
@@ -106,35 +344,6 @@ std::string restarts_text(Verdict const& verdict) {
   return verdict.restart_window == Millis{0}
              ? used + " of " + most
              : used + ", at most " + most + " within " + seconds_text(verdict.restart_window);
-}
-
-char const* role_name(rendezvous::Role role) {
-  switch (role) {
-    case rendezvous::Role::culprit: return "culprit";
-    case rendezvous::Role::waited: return "waited";
-    case rendezvous::Role::lost_peer: return "lost_peer";
-    case rendezvous::Role::told_to_end: return "told_to_end";
-  }
-  return "culprit";
-}
-
-PlainJson to_json(Failure const& failure) {
-  return PlainJson{{"host", failure.host},
-                   {"group_rank", failure.group_rank},
-                   {"rank", failure.exit.rank},
-                   {"local_rank", failure.exit.local_rank},
-                   {"pid", failure.exit.pid},
-                   {"how", failure.exit.status.describe()},
-                   {"hung", failure.exit.hung},
-                   {"cause", failure.exit.cause},
-                   {"advice", failure.exit.advice},
-                   {"told", failure.exit.told},
-                   {"role", role_name(failure.exit.role)},
-                   {"exception", failure.exit.error_file},
-                   {"log", failure.exit.log},
-                   {"exit_code", failure.exit.status.shell_code()},
-                   {"time_ms", failure.exit.wall_ms},
-                   {"stderr", failure.exit.stderr_tail}};
 }
 
 void write_nodes(std::string& out, Verdict const& verdict) {
@@ -153,15 +362,15 @@ void write_nodes(std::string& out, Verdict const& verdict) {
   }
 }
 
-std::size_t rows(std::string const& text) {
+std::size_t total_rows(std::string const& text) {
   std::size_t sum = 0;
   for (auto const& line : split(text, '\n')) {
     sum += rows_of(line);
   }
-  return sum - 1;  // nothing follows the last newline
+  return sum - 1;  // split() gives an empty line after the last newline
 }
 
-/// What other nodes have said is shown on a terminal: nothing in it begins a line of its own or does more than show.
+/// Makes text from other nodes safe for a terminal: no line breaks, no control characters.
 Verdict cleaned(Verdict verdict) {
   constexpr std::size_t kLongest = 2048;
   auto const clean = [](std::string& text) { text = printable(text, kLongest); };
@@ -191,32 +400,6 @@ Verdict cleaned(Verdict verdict) {
 
 }  // namespace
 
-std::string error_file_message(std::string const& text) {
-  PlainJson const json = PlainJson::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("message")) {
-    return {};
-  }
-  PlainJson const* message = &json.at("message");
-  if (message->is_object() && message->contains("message")) {
-    message = &message->at("message");
-  }
-  if (!message->is_string()) {
-    return {};
-  }
-  std::string line = message->get<std::string>();
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  return printable(line, kLongestMessage);
-}
-
-std::string error_file_for_caller(std::string const& text, ExitStatus const& status) {
-  PlainJson json = PlainJson::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("message") || !json.at("message").is_object()) {
-    return text;
-  }
-  json["message"]["errorCode"] = status.kind == ExitStatus::Kind::signalled ? -status.value : status.value;
-  return json.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
-}
-
 std::string format_report(Verdict const& told, std::string const& program, bool colour) {
   Verdict const verdict = cleaned(told);
   if (verdict.end == End::success) {
@@ -233,7 +416,7 @@ std::string format_report(Verdict const& told, std::string const& program, bool 
   std::string rest;
   if (!verdict.failures.empty()) {
     write_cause(head, verdict.failures.front());
-    write_left(head, verdict.left);
+    write_left_before(head, verdict.left);
     for (auto const& line : other_lines(verdict)) {
       rest += line + "\n";
     }
@@ -244,42 +427,9 @@ std::string format_report(Verdict const& told, std::string const& program, bool 
   write_nodes(rest, verdict);
   rest += "  exit code:     " + std::to_string(verdict.exit_code) + "\n" + account_lines(verdict.history) + rule + "\n";
   if (!verdict.failures.empty() && verdict.failures.front().exit.status.kind != ExitStatus::Kind::not_started) {
-    write_tail(head, verdict.failures.front().exit.stderr_tail, rows(head) + rows(rest) + 1);
+    write_tail(head, verdict.failures.front().exit.stderr_tail, total_rows(head) + total_rows(rest) + 1);
   }
   return head + rest;
-}
-
-std::string verdict_json(Verdict const& verdict) {
-  PlainJson json = PlainJson::parse(history_json(verdict.history));
-  json.update({{"version", kStoryVersion},
-               {"verdict", name_of(verdict.end)},
-               {"exit_code", verdict.exit_code},
-               {"summary", verdict.summary},
-               {"generation", verdict.generation},
-               {"restarts", verdict.restarts},
-               {"max_restarts", verdict.max_restarts},
-               {"lost_nodes", verdict.lost_nodes},
-               {"failures", PlainJson::array()},
-               {"left_before", PlainJson::array()},
-               {"excluded", verdict.excluded},
-               {"followed", verdict.followed},
-               {"stopped", verdict.stopped}});
-  for (auto const& failure : verdict.failures) {
-    json["failures"].push_back(to_json(failure));
-  }
-  for (auto const& each : verdict.left) {
-    json["left_before"].push_back({{"host", each.host}, {"rank", each.rank}, {"time_ms", each.wall_ms}});
-  }
-  json["killed"] = PlainJson::array();
-  for (auto const& each : verdict.killed) {
-    json["killed"].push_back(
-        {{"host", each.host}, {"rank", each.exit.rank}, {"pid", each.exit.pid}, {"cause", each.exit.cause}});
-  }
-  json["node_faults"] = PlainJson::array();
-  for (auto const& fault : verdict.node_faults) {
-    json["node_faults"].push_back({{"host", fault.host}, {"what", fault.what}});
-  }
-  return json.dump(2, ' ', false, PlainJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace cxxrun::launcher

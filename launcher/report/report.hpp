@@ -1,27 +1,37 @@
-// Report: the verdict as text for people, and as JSON for programs. Pure.
+// Report: the verdict as text for people. Pure. docs/use/logs.md and docs/use/verdict.md show it.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "rendezvous/values/history.hpp"
 #include "rendezvous/values/verdict.hpp"
 
 namespace cxxrun::launcher {
 
-/// The full report, printed once by the coordinator: what failed first (host, rank, how, its last lines on stderr,
-/// the message of torch's error file if it wrote one), the other failures folded under it, restarts used.
-/// `colour`: ANSI colours for a terminal. Empty for a success.
+/// The full report, printed once by the coordinator: the first failure (host, rank, how, its last lines on stderr, the
+/// message of torch's error file), the other failures folded under it, restarts used, the account. `colour`: ANSI
+/// colours for a terminal. Empty for a success.
 [[nodiscard]] std::string format_report(rendezvous::Verdict const& told, std::string const& program, bool colour);
 
-/// The line of torch's error file that a person wants: the exception and its message, or "" when it has none.
-/// Accepts both forms that torch writes; anything else gives "".
-[[nodiscard]] std::string error_file_message(std::string const& text);
+inline constexpr std::size_t kColumns = 120;
 
-/// A worker's error file as torchrun copies it for whoever has started it (torch/distributed/elastic/multiprocessing/
-/// errors/error_handler.py, from 1.10 to 2.14): with its exit code, negative for a signal, where it has an object for
-/// it.
-[[nodiscard]] std::string error_file_for_caller(std::string const& text, ExitStatus const& status);
+/// How many rows of a terminal a line fills.
+[[nodiscard]] std::size_t rows_of(std::string_view line);
+/// The line, cut to that many rows with "…" at its end.
+[[nodiscard]] std::string cut_to_rows(std::string line, std::size_t rows);
 
-/// The verdict as one JSON object, for verdict.json in the log directory.
-[[nodiscard]] std::string verdict_json(rendezvous::Verdict const& verdict);
+/// "  15 others:     SIGTERM by cxxrun": all failures except the first, and the workers that ended because of it. One
+/// row for all that ended alike, most frequent first, at most kOthersShown rows.
+[[nodiscard]] std::vector<std::string> other_lines(rendezvous::Verdict const& verdict);
+inline constexpr std::size_t kOthersShown = 8;
+
+/// Whether the account is worth showing in full: the job lasted for 10 s, or for 1 s and survived a failure.
+[[nodiscard]] bool worth_telling(rendezvous::History const& history);
+/// The account of the job's time: lines with their newlines. The elapsed time, and if it is worth telling what the time
+/// was spent on and which failures cost most. "" when no time has passed.
+[[nodiscard]] std::string account_lines(rendezvous::History const& history);
 
 }  // namespace cxxrun::launcher

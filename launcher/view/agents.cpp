@@ -11,12 +11,11 @@
 #include <variant>
 
 #include "src/base/core/text.hpp"
-#include "src/base/os/descriptor_packet.hpp"
 #include "src/base/os/folder.hpp"
+#include "src/base/os/local_socket.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/system.hpp"
 #include "src/base/worker/agent_packets.hpp"
-#include "src/base/worker/segment_socket.hpp"
 
 namespace cxxrun::launcher::view {
 namespace {
@@ -31,9 +30,10 @@ bool is_ours(std::string const& path) {
 std::set<std::uint64_t> sockets_of(std::string const& process) {
   constexpr std::string_view kSocket = "socket:[";
   std::set<std::uint64_t> inodes;
-  for (auto const& name : os::entries_of(process + "/fd")) {
+  std::string const folder = process + "/fd/";
+  for (auto const& name : os::entries_of(folder)) {
     std::array<char, 64> target{};
-    auto const length = readlink((process + "/fd/" + name).c_str(), target.data(), target.size());
+    auto const length = readlink((folder + name).c_str(), target.data(), target.size());
     std::string_view const text(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
     if (text.starts_with(kSocket) && text.ends_with(']')) {
       auto const number = text.substr(kSocket.size(), text.size() - kSocket.size() - 1);
@@ -47,9 +47,9 @@ Error out_of_time() {
   return fail(Errc::timeout, "the agent on this node does not answer");
 }
 
-/// Of a receive. False: there is no time left.
+/// Sets the time limit of the next receive. False: no time is left.
 bool set_patience(int connection, TimePoint until) {
-  auto const ms = left_until(until).count();  // not 0, which would mean for ever
+  auto const ms = left_until(until).count();  // at least 1: 0 would mean no limit
   timeval const timeout{ms / 1000, static_cast<suseconds_t>(ms % 1000) * 1000};
   return Clock::now() < until && setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0;
 }
@@ -57,14 +57,15 @@ bool set_patience(int connection, TimePoint until) {
 Result<os::UniqueFd> call(AgentSocket const& agent, TimePoint until) {
   auto const ms = static_cast<int>(std::min(left_until(until), Millis{60'000}).count());
   if (agent.name.starts_with('@')) {
-    return host::connect_for_segment(agent.name.substr(1), ms);
+    return os::connect_local(agent.name.substr(1), ms);
   }
-  // As the agent sees it: a job may have a /tmp of its own. By its directory, for a socket's name is short.
+  // Through the agent's root, since a job may have a /tmp of its own; and through the directory's descriptor, since the
+  // name of a socket must be short.
   auto const folder = os::Folder::above("/proc/" + std::to_string(agent.pid) + "/root" + agent.name);
   if (!folder) {
     return fail(Errc::closed, "cannot open the directory of " + agent.name, errno);
   }
-  return host::connect_for_segment("/proc/self/fd/" + std::to_string(folder.get()) + "/" + os::name_in(agent.name), ms);
+  return os::connect_local("/proc/self/fd/" + std::to_string(folder.get()) + "/" + os::name_in(agent.name), ms);
 }
 
 }  // namespace
@@ -79,7 +80,7 @@ std::vector<ListeningSocket> listening_sockets(std::string_view table) {
       }
     }
     auto const inode = words.size() == 8 ? number_in<std::uint64_t>(words[6]) : std::nullopt;
-    if (inode && words[3] == "00010000" && words[4] == "0005") {  // it listens, SOCK_SEQPACKET
+    if (inode && words[3] == "00010000" && words[4] == "0005") {  // __SO_ACCEPTCON: listens; SOCK_SEQPACKET
       found.push_back({*inode, words[7]});
     }
   }

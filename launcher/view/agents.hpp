@@ -1,7 +1,7 @@
 // Agents: finds the agents of this user on this node, and asks them. Shell. docs/use/live.md.
 //
-// No file and no port tells where an agent is: the kernel knows which processes of this user are called cxxrun, and at
-// which unix sockets they listen. Both sides ask the kernel who the other one is.
+// Agents are found through the kernel alone: it knows which processes of this user are called cxxrun, and at which unix
+// sockets they listen. No file or port is needed. Both sides ask the kernel who the other one is.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,24 @@
 
 namespace cxxrun::launcher::view {
 
-/// The sockets in /proc/net/unix that listen for packets, by inode. Pure and total.
+/// A unix socket that listens for packets.
 struct ListeningSocket {
   std::uint64_t inode = 0;
   std::string name;  ///< a path, or "@NAME" of an abstract one
   bool operator==(ListeningSocket const&) const = default;
 };
+/// Those in the text of /proc/net/unix. Pure and total.
 [[nodiscard]] std::vector<ListeningSocket> listening_sockets(std::string_view table);
 
 struct AgentSocket {
   pid_t pid = 0;
-  std::string name;  ///< as above
+  std::string name;  ///< as of ListeningSocket
 };
-/// By process, in no order: an agent has one for questions, and others.
+/// The listening sockets of all agents, in no order. An agent has several: one for questions, and others.
 [[nodiscard]] std::vector<AgentSocket> find_agents();
 
-/// One question and its whole answer. Blocks until `until`. Errors: closed (it is no such socket, or has ended),
-/// permission (another user's), timeout, refused (its own words).
+/// Asks one question, and returns the whole answer. Blocks until `until` at most. Errors: closed (not a socket for
+/// questions, or the agent has ended), permission (another user's agent), timeout, protocol (no end of the answer).
 [[nodiscard]] Result<std::string> ask(AgentSocket const& agent, std::string const& question, TimePoint until);
 
 }  // namespace cxxrun::launcher::view

@@ -38,9 +38,9 @@ Result<Verb> verb_of(std::string const& word) {
     return static_cast<Verb>(known - kVerbs.begin());
   }
   auto const nearest = nearest_word(word, {kVerbs.begin(), kVerbs.end()});
-  return expected(
-      printable(word, 60) + " is nothing that this program does" +
-      (nearest ? "; did you mean " + *nearest + "?" : "; it knows " + join({kVerbs.begin(), kVerbs.end()}, ", ")));
+  return expected(printable(word, 60) + " is not a command of this program" +
+                  (nearest ? "; did you mean " + *nearest + "?"
+                           : "; the commands are " + join({kVerbs.begin(), kVerbs.end()}, ", ")));
 }
 
 /// [VERB] [RANKS] [JOB]
@@ -60,7 +60,7 @@ Result<void> take_words(CtlOptions& options, Words words) {
   bool const takes_ranks = options.verb == Verb::stacks || options.verb == Verb::logs;
   if (takes_ranks && !words.empty()) {
     auto const word = next();
-    auto const taken = word == "all" && options.verb == Verb::stacks ? Result<void>() : take_ranks(options, word);
+    auto taken = word == "all" && options.verb == Verb::stacks ? Result<void>() : take_ranks(options, word);
     if (!taken) {
       return taken;
     }
@@ -137,7 +137,7 @@ Words options_first(Command const& command, Words arguments) {
     if (has_value && i + 1 < arguments.size()) {
       options.push_back(arguments[++i]);
     } else if (has_value) {
-      words.clear();  // none of them is its value
+      words.clear();  // the parser would take one of them for the missing value
     }
   }
   options.insert(options.end(), words.begin(), words.end());

@@ -14,20 +14,21 @@ enum class Verb : std::uint8_t { status, stacks, logs, events };
 
 struct CtlOptions {
   Verb verb = Verb::status;
-  std::string job;                   ///< as the user names it; "" = whatever runs here
-  std::vector<std::uint32_t> ranks;  ///< of stacks and logs; empty: all
+  std::string job;                   ///< as the user names it; "" = any that runs here
+  std::vector<std::uint32_t> ranks;  ///< for stacks and logs; empty: all
   bool json = false;
   bool check = false;
-  bool all = false;  ///< -v: all nodes, ranks and so on, however many lines it takes
+  bool all = false;  ///< -v: shows all nodes and frames, however many lines that takes
   bool follow = false;
   std::uint64_t lines = 20;
 };
 
 [[nodiscard]] Command ctl_command(CtlOptions& options);
-/// The same words, options first: those behind a verb are options, too.
+/// Moves the options to the front, so that options after a verb count, too.
 [[nodiscard]] std::vector<std::string> options_first(Command const& command, std::vector<std::string> arguments);
 
-/// Whether the user means this run: its id, its step ("4711.0") or the job of that ("4711").
+/// Whether `job`, as the user types it, names this run: by its id, its step ("4711.0") or the job of that step
+/// ("4711").
 [[nodiscard]] bool is_meant(std::string const& job, std::string const& run_id, std::string const& step);
 
 }  // namespace cxxrun::launcher::view

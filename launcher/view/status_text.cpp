@@ -17,7 +17,7 @@ constexpr std::size_t kShownEvents = 4;
 constexpr std::size_t kShownFrames = 6;
 constexpr std::size_t kLongestHost = 15;
 constexpr Millis kLeastStill{10'000};
-constexpr int kStillSteps = 10;  // a worker that does nothing for so many of its steps stands still
+constexpr int kStillSteps = 10;  // no step for so many times the usual time of one: the job stands still
 constexpr Millis kSilent{15'000};
 
 /// A worker, and the node that it is on.
@@ -58,7 +58,7 @@ std::optional<Millis> usual_step(std::vector<Placed> const& workers) {
   return times.empty() ? std::nullopt : std::optional(times[times.size() / 2]);
 }
 
-/// Of whoever has come furthest; its time includes that since its node was heard.
+/// Time since any worker completed a step, including the time since its node sent a pulse.
 std::optional<Millis> newest_step(std::vector<Placed> const& workers) {
   std::optional<Millis> least;
   for (auto const& [worker, node] : workers) {
@@ -78,7 +78,7 @@ std::uint64_t newest_number(std::vector<Placed> const& workers) {
   return most;
 }
 
-/// Those that have begun fewer collectives than the others: whom these wait for.
+/// The workers that have begun fewer collectives than the others, which wait for them. "": none, or more than half.
 std::string who_is_behind(std::vector<Placed> const& workers) {
   std::uint64_t most = 0;
   std::uint64_t least = UINT64_MAX;
@@ -114,7 +114,7 @@ Judgement judge_running(Table const& table) {
   }
   for (auto const& node : table.members) {
     if (node.generation == table.generation && node.heard_ago > kSilent) {
-      return {"is not heard: " + node.host + " has told nothing for " + elapsed_text(node.heard_ago), false};
+      return {"is SILENT in part: no word from " + node.host + " for " + elapsed_text(node.heard_ago), false};
     }
   }
   if (newest) {
@@ -126,7 +126,7 @@ Judgement judge_running(Table const& table) {
   for (auto const& each : workers) {
     begun = std::max(begun, each.worker->begun);
   }
-  return {"runs for " + elapsed_text(table.phase_age) + ": its program has told of no training step yet" +
+  return {"runs for " + elapsed_text(table.phase_age) + ": its program has reported no training step yet" +
               (begun > 0 ? "; " + std::to_string(begun) + " collectives begun" : ""),
           true};
 }
@@ -135,7 +135,7 @@ std::string because(Table const& table) {
   return table.why.empty() ? "" : ": " + table.why;
 }
 
-/// At most so many lines of kColumns; those after the first begin with blanks.
+/// Wraps a text to at most `most` lines of kColumns. Lines after the first are indented.
 std::string wrapped(std::string const& text, std::size_t most) {
   std::string lines;
   std::string line;
@@ -152,7 +152,7 @@ std::string wrapped(std::string const& text, std::size_t most) {
   return lines + line.substr(0, kColumns) + "\n";
 }
 
-/// ASCII alone, whatever the host's name is in.
+/// Replaces what is not printable ASCII: the name of a host may hold anything.
 std::string plain(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c > 126 || (c < ' ' && c != '\n'); }, '?');
@@ -172,8 +172,8 @@ std::string letters_of(Node const& node) {
   return {letters.begin(), letters.end()};
 }
 
-/// A row of the table but for its last cell: names to the left, numbers to the right; what is too long pushes the
-/// others.
+/// A row of the table without its last cell. Names are aligned left, numbers right; a cell that is too long pushes the
+/// others to the right.
 std::string cells(std::array<std::string, 8> const& texts) {
   constexpr std::array<std::size_t, 8> kWidths{kLongestHost, 11, 8, 9, 8, 4, 7, 5};
   constexpr std::size_t kNames = 2;
@@ -270,13 +270,14 @@ std::string stacks_text(std::vector<Stack> stacks, bool all) {
   std::map<std::pair<std::vector<std::string>, std::string>, std::vector<Stack const*>> equal;
   for (auto& stack : stacks) {
     stack.place = stack.frames.empty() && stack.place.empty() ? "no stack" : stack.place;
-    // What the kernel says of a process begins with its number, which is no difference.
+    // What the kernel says of a process begins with its pid, which does not count as a difference.
     auto const place = stack.place.find(')');
     equal[{stack.frames,
            stack.place.starts_with("pid ") && place != std::string::npos ? stack.place.substr(place) : stack.place}]
         .push_back(&stack);
   }
   std::vector<std::vector<Stack const*>> groups;
+  groups.reserve(equal.size());
   for (auto& [key, group] : equal) {
     groups.push_back(std::move(group));
   }
@@ -284,6 +285,7 @@ std::string stacks_text(std::vector<Stack> stacks, bool all) {
   std::string text;
   for (auto const& group : groups) {
     std::vector<std::uint32_t> ranks;
+    ranks.reserve(group.size());
     for (auto const* const stack : group) {
       ranks.push_back(stack->rank);
     }

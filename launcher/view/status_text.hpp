@@ -1,4 +1,4 @@
-// StatusText: what a person sees of a job. Pure.
+// StatusText: the table, stacks and logs of a job as text for people. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace cxxrun::launcher::view {
 
-/// What matters, in one sentence, and whether the job gets on.
+/// The state of the job in one sentence, and whether it makes progress.
 struct Judgement {
   std::string sentence;
   bool well = true;
@@ -18,10 +18,10 @@ struct Judgement {
 
 /// ASCII, at most 80 columns; at most 24 lines unless `all`.
 [[nodiscard]] std::string status_text(Table const& table, bool all);
-/// Equal stacks once, with the ranks that they are of, those of most ranks last. `all`: all frames.
+/// Shows equal stacks once, with their ranks; the most common stack comes last. `all`: all frames.
 [[nodiscard]] std::string stacks_text(std::vector<Stack> stacks, bool all);
-/// The last lines of each file, with a line above that names it where there are several. On a terminal control
-/// characters are '?'.
+/// The last lines of each file. If there are several files, a line above names each. `terminal`: control characters
+/// become '?'.
 [[nodiscard]] std::string tails_text(std::vector<Tail> const& tails, std::size_t lines, bool terminal);
 
 }  // namespace cxxrun::launcher::view

@@ -56,7 +56,7 @@ Result<Json> read_object(std::string const& answer) {
   return json;
 }
 
-/// Each line that is one.
+/// The lines that are JSON objects.
 std::vector<Json> read_lines(std::string const& answer, std::vector<std::string>& errors) {
   std::vector<Json> lines;
   for (auto const& line : split(answer, '\n')) {
@@ -70,7 +70,7 @@ std::vector<Json> read_lines(std::string const& answer, std::vector<std::string>
   return lines;
 }
 
-/// By the names that the answer itself gives its columns.
+/// `columns`: the names that the answer itself gives to the numbers of a row.
 Worker read_worker(Json const& row, std::vector<std::string> const& columns) {
   Worker worker;
   for (std::size_t i = 0; row.is_array() && i < std::min(row.size(), columns.size()); ++i) {

@@ -1,7 +1,7 @@
-// Table: the answers of a job, read: the live table, stacks, the ends of files. Pure and total.
+// Table: reads the answers of a job: the live table, stacks, the ends of files. Pure and total.
 //
-// They come from another process, maybe of another version, and hold what workers and hosts say of themselves: every
-// text is made safe to show here, and a field that is missing or absurd is as if it were not known.
+// The answers come from another process, maybe of another version, and contain what workers and hosts say of
+// themselves. Every text is made safe to show here; a field that is missing or absurd counts as unknown.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace cxxrun::launcher::view {
 
-/// Of `who`.
+/// The answer to `who`.
 struct Who {
   std::string run_id;
   std::string step;
@@ -55,7 +55,7 @@ struct Table {
   std::uint64_t restarts = 0;
   std::optional<std::uint64_t> max_restarts;
   std::string why;
-  std::vector<Node> members;  ///< by the ranks of their workers
+  std::vector<Node> members;  ///< ordered by the ranks of their workers
   struct Event {
     Millis at{0};  ///< since the job's start
     std::string text;
@@ -63,11 +63,11 @@ struct Table {
   std::vector<Event> events;  ///< the newest, oldest first
 };
 
-/// Errors: refused (what the other side says), protocol (it is no such answer).
+/// Errors: refused (the words of the other side), protocol (not such an answer).
 [[nodiscard]] Result<Who> read_who(std::string const& answer);
 [[nodiscard]] Result<Table> read_table(std::string const& answer);
 
-/// Where one worker is.
+/// The stack of one worker.
 struct Stack {
   std::uint32_t rank = 0;
   std::string host;
@@ -78,9 +78,9 @@ struct Tail {
   std::uint32_t rank = 0;
   std::string host;
   std::string file;
-  std::string text;  ///< as it was written
+  std::string text;  ///< as the worker wrote it, control characters included
 };
-/// What an answer of lines has; one that has an "error" is in `errors`.
+/// An answer of several lines. A line with "error" goes to `errors`.
 template <class Item>
 struct Items {
   std::vector<Item> items;
@@ -93,11 +93,11 @@ struct Event {
   std::string line;  ///< of events.jsonl
 };
 struct Events : Items<Event> {
-  std::string nonce;  ///< of whoever coordinates: from another one on the numbers begin again
+  std::string nonce;  ///< of the coordinator; each coordinator numbers its events from 1
 };
 [[nodiscard]] Events read_events(std::string const& answer);
 
-/// One line of JSON for programs: docs/use/live.md. `says`: the sentence; `well`: the job gets on.
+/// One line of JSON for programs (docs/use/live.md). `says`, `well`: the Judgement.
 [[nodiscard]] std::string table_json(Table const& table, std::string const& says, bool well);
 
 }  // namespace cxxrun::launcher::view

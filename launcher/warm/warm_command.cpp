@@ -1,19 +1,26 @@
 #include "launcher/warm/warm_command.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <iterator>
-#include <string_view>
+#include <optional>
+#include <set>
 
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
-constexpr std::size_t kRoom = 1024;  // what ${local_rank} may add, and the name of the zygote
+constexpr std::size_t kRoom = 1024;  // for longer values of ${local_rank}, and for the name of the warm Python
 constexpr std::string_view kModule = "-m";
 constexpr std::size_t kLongestWord = 128 * 1024 - 1;  // MAX_ARG_STRLEN
 
-/// How many words the option takes; 0: one that changes what is run, or that nobody here knows.
+constexpr double kWorthWarning = 1;  // seconds
+constexpr std::size_t kMostImports = 500;
+constexpr std::size_t kMostNamedImports = 3;
+
+/// How many words the option takes; 0 when it changes what Python runs, or is unknown.
 std::size_t words_of(std::string_view option) {
   if (option.starts_with("-W") || option.starts_with("-X")) {
     return option.size() > 2 ? 1 : 2;
@@ -21,12 +28,23 @@ std::size_t words_of(std::string_view option) {
   return option.size() > 1 && option.find_first_not_of("uBEIsSObdqvPR", 1) == std::string_view::npos ? 1 : 0;
 }
 
-std::string list(std::vector<std::string> const& words) {
+std::string counted(std::vector<std::string> const& words) {
   std::string text = std::to_string(words.size());
   for (auto const& word : words) {
     text += '\0' + word;
   }
   return text;
+}
+
+bool is_module(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  });
+}
+
+std::string tenths(double seconds) {
+  auto const count = std::lround(seconds * 10);
+  return std::to_string(count / 10) + "." + std::to_string(count % 10) + " s";
 }
 
 }  // namespace
@@ -74,7 +92,74 @@ std::string warm_words(std::vector<std::string> const& argv, std::size_t script,
                        std::vector<std::string> const& environment) {
   std::vector<std::string> numbers;
   std::transform(cpus.begin(), cpus.end(), std::back_inserter(numbers), [](auto cpu) { return std::to_string(cpu); });
-  return list(argv) + '\0' + list({std::to_string(script)}) + '\0' + list(numbers) + '\0' + list(environment);
+  return counted(argv) + '\0' + counted({std::to_string(script)}) + '\0' + counted(numbers) + '\0' +
+         counted(environment);
+}
+
+// ---- Imports of the workers ---------------------------------------------------------------------------------------
+
+std::vector<Import> parse_imports(std::string_view text) {
+  std::vector<Import> imports;
+  for (auto const& line : split(text, '\n')) {
+    auto const words = split(line, ' ');
+    if (words.size() != 3 || imports.size() == kMostImports) {
+      continue;
+    }
+    auto const point = words[0].find('.');
+    auto const whole = number_in<std::uint32_t>(words[0].substr(0, point));
+    auto const millis =
+        point == std::string::npos ? std::nullopt : number_in<std::uint32_t>(words[0].substr(point + 1));
+    if (whole && millis && *millis < 1000 && is_module(words[1]) && (words[2] == "-" || is_module(words[2]))) {
+      imports.push_back({words[1], words[2] == "-" ? "" : words[2], *whole + *millis / 1000.0});
+    }
+  }
+  return imports;
+}
+
+std::string modules_of(std::vector<Import> const& imports) {
+  std::vector<std::string> names;
+  names.reserve(imports.size());
+  for (auto const& each : imports) {
+    names.push_back(each.module);
+  }
+  return join(names, ",");
+}
+
+std::vector<Import> without(std::vector<Import> imports, std::string const& module) {
+  std::set<std::string> gone{module};  // grows along the chain of importers
+  for (std::string next = module; !next.empty();) {
+    auto const found =
+        std::find_if(imports.begin(), imports.end(), [&](auto const& each) { return each.module == next; });
+    next = found == imports.end() || gone.contains(found->by) ? "" : found->by;
+    if (!next.empty()) {
+      gone.insert(next);
+    }
+  }
+  std::erase_if(imports, [&](Import const& each) { return gone.contains(each.module); });
+  return imports;
+}
+
+std::string left_out_line(std::vector<Import> const& imports, bool automatic) {
+  double sum = 0;
+  std::vector<Import> outer;
+  for (auto const& each : imports) {
+    if (each.by.empty()) {
+      sum += each.seconds;
+      outer.push_back(each);
+    }
+  }
+  if (sum < kWorthWarning) {
+    return {};
+  }
+  std::stable_sort(outer.begin(), outer.end(), [](auto const& a, auto const& b) { return a.seconds > b.seconds; });
+  std::vector<std::string> names;
+  names.reserve(outer.size());
+  for (auto const& each : outer) {
+    names.push_back(each.module + " " + tenths(each.seconds));
+  }
+  return "--warm: the workers imported " + tenths(sum) +
+         " of modules that --warm did not: " + join_first(kMostNamedImports, std::move(names)) +
+         (automatic ? "" : "; name them in --warm=MODULES, or use --warm=auto");
 }
 
 }  // namespace cxxrun::launcher

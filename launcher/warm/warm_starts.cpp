@@ -96,7 +96,7 @@ struct Transition : BasicTurn<State, Action, Policy> {
     }
   }
 
-  // Those that it has forked say hello, or their sockets end: each is known by itself.
+  // Workers in `asked` stay: each either says hello or its socket closes, which is Lost.
   void on(Ended const& event) {
     if (state.life != Life::given_up) {
       state.life = Life::given_up;

@@ -1,5 +1,5 @@
-// The starts of warm workers, as a pure state machine: who waits for the import, who for the fork, and when workers are
-// executed instead. launcher/warm/zygote.cpp performs it; docs/use/warm.md has it in words.
+// The starts of warm workers, as a state machine: which workers wait for the import, which for their fork, and when
+// workers are executed instead. Pure. launcher/warm/zygote.cpp performs the actions; docs/use/warm.md explains it.
 #pragma once
 
 #include <cstdint>
@@ -18,50 +18,51 @@ namespace cxxrun::launcher::warm {
 enum class Life {
   importing,
   ready,
-  given_up,  ///< for good: workers are executed
+  given_up,  ///< for the rest of the job: workers are executed
 };
 
 struct State {
   Life life = Life::importing;
   std::set<std::uint32_t> waiting;  ///< local ranks that wait for the import
-  std::set<std::uint32_t> asked;    ///< their fork was asked for, and they have not said hello
-  bool frozen = false;              ///< with all of the node: nothing is late
+  std::set<std::uint32_t> asked;    ///< local ranks whose fork was requested and that have not said hello
+  bool frozen = false;              ///< the node is frozen, so no deadline runs
   std::optional<TimePoint> deadline;
   bool operator==(State const&) const = default;
 };
 
 struct Policy {
   std::string modules;           ///< for the log
-  Millis import_limit{120'000};  ///< from the first worker that waits
-  Millis fork_limit{10'000};     ///< from the last fork that was asked for
+  Millis import_limit{120'000};  ///< counts from the first worker that waits
+  Millis fork_limit{10'000};     ///< counts from the last fork request
 };
 
 // Events.
+/// A worker is to be started.
 struct Wanted {
   std::uint32_t local_rank = 0;
 };
-/// What the zygote says of its import: "ready" and milliseconds, or what was wrong, with which module, and details.
+/// The zygote's report of its import: "ready" and milliseconds; or the problem, its module and details.
 struct Reported {
   std::vector<std::string> words;
 };
-/// A child of ours that the zygote has forked for it.
+/// The zygote has forked a process for this worker, and it is a child of ours.
 struct Hello {
   std::uint32_t local_rank = 0;
   int pid = 0;
 };
-/// Its fork has come to nothing.
+/// The fork for this worker has failed.
 struct Lost {
   std::uint32_t local_rank = 0;
 };
-/// It could not be prepared, and that is reported.
+/// The worker's streams could not be opened. The caller has reported that.
 struct Unopened {
   std::uint32_t local_rank = 0;
 };
-/// The zygote.
+/// The zygote has ended.
 struct Ended {
   ExitStatus status;
 };
-struct Cancelled {};  ///< of all that have not begun
+struct Cancelled {};  ///< no worker that has not begun is to be started
 struct Frozen {
   bool frozen = false;
 };
@@ -69,30 +70,32 @@ struct Tick {};
 using Event = std::variant<Wanted, Reported, Hello, Lost, Unopened, Ended, Cancelled, Frozen, Tick>;
 
 // Actions.
+/// Request a fork from the zygote.
 struct Fork {
   std::uint32_t local_rank = 0;
   bool operator==(Fork const&) const = default;
 };
+/// The forked process is the worker: let it go on.
 struct Admit {
   std::uint32_t local_rank = 0;
   int pid = 0;
   bool operator==(Admit const&) const = default;
 };
-/// No order comes for whoever is forked for it.
+/// Execute the worker instead. A process that is forked for it later ends without an order.
 struct Execute {
   std::uint32_t local_rank = 0;
   bool operator==(Execute const&) const = default;
 };
-/// The same, and nothing is started.
+/// Start nothing. A process that is forked for the worker later ends without an order.
 struct Drop {
   std::uint32_t local_rank = 0;
   bool operator==(Drop const&) const = default;
 };
-/// SIGKILL to the zygote.
+/// Send SIGKILL to the zygote.
 struct Kill {
   bool operator==(Kill const&) const = default;
 };
-/// Nothing: no Tick is to come.
+/// Send Tick at that time; without a time, disarm the timer.
 struct Arm {
   std::optional<TimePoint> at;
   bool operator==(Arm const&) const = default;

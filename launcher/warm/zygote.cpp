@@ -1,5 +1,6 @@
 #include "launcher/warm/zygote.hpp"
 
+#include <cassert>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
@@ -11,8 +12,8 @@
 #include <zygote_text.hpp>
 
 #include "src/base/core/text.hpp"
-#include "src/base/os/descriptor_packet.hpp"
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/local_socket.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/spawn.hpp"
@@ -50,7 +51,7 @@ bool send(int connection, std::string_view bytes, int descriptor = -1) {
   return os::send_packet(connection, bytes, descriptor, MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
 }
 
-/// The sender of the packet that waits, as the kernel tells it (SO_PASSCRED); 0: there is none.
+/// Takes the next packet and returns the pid of its sender, which the kernel adds (SO_PASSCRED); 0: there is no packet.
 pid_t sender_of(int connection) {
   char byte = 0;
   iovec text{&byte, 1};
@@ -70,7 +71,7 @@ pid_t sender_of(int connection) {
   return who.pid;
 }
 
-/// All that a worker needs but the word to go, in its socket before it exists.
+/// Puts everything that a worker needs into its socket before it is forked, except for the packet that lets it go on.
 bool prepare(int connection, WarmWorker& worker) {
   int const on = 1;
   if (setsockopt(connection, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
@@ -102,9 +103,9 @@ Zygote::Zygote(boost::asio::io_context& io, WarmCommand command, std::string con
       control_(io),
       timer_(io) {}
 
-Result<Zygote::Begun> Zygote::start(boost::asio::io_context& io, std::vector<std::string> const& argv,
-                                    std::vector<std::string> environment, std::string const& modules,
-                                    ZygoteHandlers handlers) {
+Result<Zygote::Started> Zygote::start(boost::asio::io_context& io, std::vector<std::string> const& argv,
+                                      std::vector<std::string> environment, std::string const& modules,
+                                      ZygoteHandlers handlers) {
   auto command = warm_command(argv);
   if (!command) {
     return command.error();
@@ -118,7 +119,7 @@ Result<Zygote::Begun> Zygote::start(boost::asio::io_context& io, std::vector<std
   os::UniqueFd output(ends[0]);
   os::UniqueFd const its_output(ends[1]);
   std::erase_if(environment, [](auto const& word) { return word.starts_with("OPENBLAS_NUM_THREADS="); });
-  environment.emplace_back("OPENBLAS_NUM_THREADS=1");  // or its import starts threads; each worker sets its own number
+  environment.emplace_back("OPENBLAS_NUM_THREADS=1");  // importing it must not start threads; workers set their number
   os::SpawnRequest request;
   request.argv = zygote_command(*command, argv, text.size());
   request.environment = std::move(environment);
@@ -137,10 +138,10 @@ Result<Zygote::Begun> Zygote::start(boost::asio::io_context& io, std::vector<std
     first += '\0' + module;
   }
   zygote->control_.assign(pair->ours.release());
-  send(zygote->control_.native_handle(), text);  // where it is gone, that it has ended is heard
+  send(zygote->control_.native_handle(), text);  // errors are ignored: the end of the process is noticed by itself
   send(zygote->control_.native_handle(), first);
-  zygote->hear_report();
-  return Begun{std::move(zygote), started.pid, std::move(output)};
+  zygote->await_report();
+  return Started{std::move(zygote), started.pid, std::move(output)};
 }
 
 bool Zygote::takes(std::vector<std::string> const& argv) const {
@@ -148,7 +149,7 @@ bool Zygote::takes(std::vector<std::string> const& argv) const {
   return machine_.state.life != warm::Life::given_up && command && *command == command_;
 }
 
-void Zygote::hear_report() {
+void Zygote::await_report() {
   control_.async_wait(Stream::wait_read, [weak = weak_from_this()](error_code const& error) {
     auto const self = weak.lock();
     if (error || !self) {
@@ -183,27 +184,27 @@ void Zygote::perform(warm::Fork const& what) {
   }
   auto pair = make_pair();
   if (pid_ > 0) {
-    kill(-pid_, SIGCONT);  // it was frozen with a generation that was killed then
+    kill(-pid_, SIGCONT);  // it may still be frozen, with a generation that was killed before it was thawed
   }
   if (!pair || !prepare(pair->ours.get(), *worker) || !send(control_.native_handle(), "f", pair->theirs.get())) {
     return feed(warm::Lost{what.local_rank});
   }
   callers_[what.local_rank] = std::make_shared<Stream>(io_, pair->ours.release());
-  hear(what.local_rank);
+  await_hello(what.local_rank);
 }
 
-void Zygote::hear(std::uint32_t local_rank) {
+void Zygote::await_hello(std::uint32_t local_rank) {
   auto const caller = callers_.at(local_rank);
   caller->async_wait(Stream::wait_read, [weak = weak_from_this(), caller, local_rank](error_code const& error) {
     auto const self = weak.lock();
     if (!error && self && caller->is_open()) {
-      self->heard(local_rank);
+      self->on_hello(local_rank);
     }
   });
 }
 
-// One that is no child of ours, or not any more, has nothing to say.
-void Zygote::heard(std::uint32_t local_rank) {
+// A hello counts only if its sender is a child of ours now. The socket is also readable when the worker has died.
+void Zygote::on_hello(std::uint32_t local_rank) {
   pid_t const pid = sender_of(callers_.at(local_rank)->native_handle());
   auto const stat = pid > 0 ? os::read_stat(pid) : std::nullopt;
   if (stat && stat->parent == getpid()) {
@@ -216,6 +217,7 @@ void Zygote::heard(std::uint32_t local_rank) {
 
 void Zygote::perform(warm::Admit const& what) {
   auto const caller = callers_.extract(what.local_rank);
+  assert(caller);
   handlers_.forked(what.local_rank, what.pid);
   send(caller.mapped()->native_handle(), "g");
   caller.mapped()->close();

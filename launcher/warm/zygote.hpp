@@ -1,7 +1,7 @@
-// Zygote: the Python of a node that imports once and that its warm workers are forked from. Shell.
+// Zygote: the warm Python of a node, which imports once and from which workers are forked. Shell of warm_starts.
 //
-// One thread, that of the io_context, which must be the process's main thread and that of a subreaper: a worker that is
-// forked becomes a child of ours when the process between it and the zygote ends.
+// Used on the thread of the io_context, which must be the process's main thread. The process must be a subreaper: a
+// forked worker becomes our child when the process between it and the zygote ends.
 #pragma once
 
 #include <array>
@@ -25,51 +25,51 @@
 
 namespace cxxrun::launcher {
 
-/// What a worker is given: its standard descriptors (none: /dev/null), and warm_words().
+/// What a forked worker is given.
 struct WarmWorker {
-  std::array<os::UniqueFd, 3> streams;
-  std::string words;
+  std::array<os::UniqueFd, 3> streams;  ///< its standard descriptors; empty = /dev/null
+  std::string words;                    ///< warm_words()
 };
 
 struct ZygoteHandlers {
-  /// Nothing: it cannot be started, and the caller knows.
+  /// Opens what the worker needs. Nothing: that failed, and the callee has reported it.
   std::function<std::optional<WarmWorker>(std::uint32_t local_rank)> open;
-  /// It is forked and our child, leads its session, and goes on when this returns.
+  /// The worker is forked, is our child and leads its session. It goes on when this returns.
   std::function<void(std::uint32_t local_rank, pid_t pid)> forked;
-  /// It is to be executed.
+  /// The worker is to be executed.
   std::function<void(std::uint32_t local_rank)> execute;
-  /// Importing that module has failed, or has left what no fork could share: nobody is forked from this one.
+  /// Importing this module has failed, or has left something that a fork cannot share. No worker is forked from this
+  /// zygote.
   std::function<void(std::string const& module)> refused;
-  /// It was cancelled before it began.
+  /// The worker was cancelled before it began.
   std::function<void(std::uint32_t local_rank)> dropped;
 };
 
 class Zygote : public std::enable_shared_from_this<Zygote> {
  public:
-  struct Begun {
+  struct Started {
     std::shared_ptr<Zygote> zygote;
     pid_t pid = 0;
-    os::UniqueFd output;  ///< what it writes while it imports
+    os::UniqueFd output;  ///< its stdout and stderr
   };
-  /// Starts it for workers like `argv`. Errors in one line: the command is not of that kind, or what the system
-  /// refused.
-  [[nodiscard]] static Result<Begun> start(boost::asio::io_context& io, std::vector<std::string> const& argv,
-                                           std::vector<std::string> environment, std::string const& modules,
-                                           ZygoteHandlers handlers);
+  /// Starts the zygote for workers with a command like `argv`. Errors: usage, when no such worker can be forked; io.
+  [[nodiscard]] static Result<Started> start(boost::asio::io_context& io, std::vector<std::string> const& argv,
+                                             std::vector<std::string> environment, std::string const& modules,
+                                             ZygoteHandlers handlers);
   Zygote(Zygote const&) = delete;
   Zygote& operator=(Zygote const&) = delete;
   ~Zygote() = default;
 
   /// Whether a worker with that command can be forked.
   [[nodiscard]] bool takes(std::vector<std::string> const& argv) const;
-  /// One of the handlers follows, at once or later.
+  /// Starts a worker: forked, execute or dropped is called, now or later; or open returns nothing.
   void want(std::uint32_t local_rank) { feed(warm::Wanted{local_rank}); }
-  /// None of those that are wanted and not forked is to begin.
+  /// Drops all workers that are wanted and not forked yet.
   void cancel() { feed(warm::Cancelled{}); }
-  /// The node is frozen, or thawed: it is with all descendants of this process.
+  /// The caller has frozen or thawed all descendants of this process, the zygote among them.
   void freeze(bool frozen) { feed(warm::Frozen{frozen}); }
   [[nodiscard]] bool frozen() const { return machine_.state.frozen; }
-  /// Its process has been reaped.
+  /// The zygote has been reaped.
   void ended(ExitStatus const& status);
 
  private:
@@ -87,17 +87,17 @@ class Zygote : public std::enable_shared_from_this<Zygote> {
   void perform(warm::Drop const& what);
   void perform(warm::Kill const& what);
   void perform(warm::Arm const& what);
-  void hear_report();
-  void hear(std::uint32_t local_rank);
-  void heard(std::uint32_t local_rank);
+  void await_report();
+  void await_hello(std::uint32_t local_rank);
+  void on_hello(std::uint32_t local_rank);
 
   boost::asio::io_context& io_;
   WarmCommand command_;
   warm::Policy policy_;
   ZygoteHandlers handlers_;
-  pid_t pid_ = 0;  // 0: reaped
+  pid_t pid_ = 0;  // 0 once it has been reaped
   Stream control_;
-  std::map<std::uint32_t, std::shared_ptr<Stream>> callers_;  // our ends of the sockets of those that were asked for
+  std::map<std::uint32_t, std::shared_ptr<Stream>> callers_;  // by local rank: our end of the socket of a fork
   os::Timer timer_;
   os::Machine<warm::State, warm::Event> machine_;
 };

@@ -4,15 +4,14 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/report/limit_signs.hpp"
-#include "launcher/report/xid.hpp"
+#include "launcher/report/failure_signs.hpp"
 #include "src/base/os/limits.hpp"
 #include "src/base/os/process_info.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
-/// A failure of its own, and cxxrun's neither by a stop nor by a kill.
+/// Neither a stop nor a kill of cxxrun's explains this failure.
 bool unexplained(rendezvous::WorkerExit const& exit) {
   return !exit.status.ok() && !exit.ours && exit.hung.empty() && exit.status.kind != ExitStatus::Kind::not_started;
 }
@@ -21,8 +20,8 @@ bool killed(rendezvous::WorkerExit const& exit) {
   return unexplained(exit) && exit.status == ExitStatus::signalled(SIGKILL);
 }
 
-/// The line that says why may be older than the last ones.
-std::string said(rendezvous::WorkerExit const& exit) {
+/// The worker's last output, and the line that says why: that line may be older.
+std::string output_of(rendezvous::WorkerExit const& exit) {
   return exit.stderr_tail + "\n" + exit.told;
 }
 
@@ -40,7 +39,7 @@ void DeathWatch::begin() {
 std::string DeathWatch::taint() {
   auto const all = since(first_, group_.read());
   bool const of_step = all.reached && is_of_slurm(all.reached->group);
-  if (all.kills.value_or(0) == 0 || !of_step || std::exchange(told_, true)) {
+  if (all.kills.value_or(0) == 0 || !of_step || std::exchange(taint_told_, true)) {
     return {};
   }
   return "the kernel has killed a process for the memory limit of " + group_name(all.reached->group) +
@@ -78,7 +77,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
   }
   facts.memory = memory_;
   facts.has_stdin = which.has_stdin;
-  facts.said = said(exit);
+  facts.said = output_of(exit);
   facts.paths = paths_;
   facts.core_pattern = exit.status.core_dumped ? os::read_text("/proc/sys/kernel/core_pattern") : "";
   facts.limit = explain_limits(facts.said, limits_);
@@ -91,7 +90,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
 
 bool DeathWatch::needs_probe(std::vector<DeadWorker> const& all) {
   return std::any_of(all.begin(), all.end(), [](DeadWorker const& dead) {
-    return unexplained(*dead.exit) && launcher::needs_probe(dead.exit->status, said(*dead.exit));
+    return unexplained(*dead.exit) && launcher::needs_probe(dead.exit->status, output_of(*dead.exit));
   });
 }
 
@@ -100,7 +99,7 @@ void DeathWatch::probed(std::vector<std::string> const& paths, std::vector<os::S
   for (std::size_t i = 0; i < paths.size(); ++i) {
     paths_.push_back(i < seen.size() ? PathFacts{paths[i], true, seen[i].error, seen[i].full} : PathFacts{paths[i]});
     if (i >= seen.size()) {
-      break;  // it hangs here; of what comes behind nothing is known
+      break;  // the probe hangs at this path; nothing is known about later ones
     }
   }
 }

@@ -5,15 +5,15 @@
 #include <unistd.h>
 #include <utility>
 
-#include "launcher/workers/whom_to_ask.hpp"
-#include "src/base/core/signal_info.hpp"
+#include "launcher/workers/worker_processes.hpp"
+#include "src/base/core/exit_status.hpp"
 #include "src/base/os/children.hpp"
 #include "src/base/os/process_info.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
-constexpr int kListings = 20;
+constexpr int kMostListings = 20;
 
 void signal_group(pid_t group, int signal) {
   kill(-group, signal);
@@ -26,29 +26,29 @@ bool contains(std::vector<pid_t> const& pids, pid_t pid) {
   return std::find(pids.begin(), pids.end(), pid) != pids.end();
 }
 
-/// Those whom a signal is for, held so that no reused pid is hit.
-struct Held {
+/// The targets of a signal, held so that the signal cannot hit a process that has reused a pid.
+struct HeldTargets {
   std::map<pid_t, os::HeldProcess> processes;
-  WhomToAsk who;
+  SignalTargets targets;
 };
 
-// Adds that child of ours and those behind it.
-void hold(pid_t first, int signal, Held& held) {
-  auto const look = [&](pid_t pid, pid_t parent) -> std::optional<Seen> {
+/// Adds the targets among `child`, a child of this process, and its descendants.
+void hold_targets(pid_t child, int signal, HeldTargets& held) {
+  auto const inspect = [&](pid_t pid, pid_t parent) -> std::optional<SignalResponse> {
     auto process = os::HeldProcess::hold(pid);
     auto const stat = process ? os::read_stat(pid) : std::nullopt;
     if (!stat || stat->parent != parent || stat->state == 'Z' || stat->state == 'X') {
       return std::nullopt;
     }
     held.processes.insert_or_assign(pid, *std::move(process));
-    return Seen{os::handles_signal(pid, signal), only_waits(os::executable_of(pid))};
+    return SignalResponse{os::handles_signal(pid, signal), only_waits(os::executable_of(pid))};
   };
-  whom_to_ask(first, getpid(), look, os::children_of, held.who);
+  add_signal_targets(child, getpid(), inspect, os::children_of, held.targets);
 }
 
-Descendants::Programs programs_of(Held& held) {
+Descendants::Programs programs_of(HeldTargets& held) {
   Descendants::Programs programs;
-  for (pid_t const pid : held.who.programs) {
+  for (pid_t const pid : held.targets.programs) {
     if (auto process = held.processes.extract(pid)) {
       programs.push_back(std::move(process.mapped()));
     }
@@ -72,17 +72,17 @@ void Descendants::ask(pid_t worker, int signal) {
     }
     return;
   }
-  Held held;
-  hold(worker, signal, held);
-  for (pid_t const pid : held.who.all) {
+  HeldTargets held;
+  hold_targets(worker, signal, held);
+  for (pid_t const pid : held.targets.all) {
     held.processes.at(pid).send(signal);
     held.processes.at(pid).send(SIGCONT);
   }
-  if (held.who.all.empty()) {  // no descriptor is left
+  if (held.targets.all.empty()) {  // nothing could be inspected; unreaped, the worker still owns its pid
     kill(worker, signal);
   }
   kill(-worker, SIGCONT);
-  held.processes.erase(worker);
+  held.processes.erase(worker);  // only the programs behind it can outlive it
   asked_[worker] = programs_of(held);
 }
 
@@ -100,16 +100,17 @@ bool Descendants::have_outlived(pid_t worker, ExitStatus const& status) {
   return programs_run(worker);
 }
 
-// What it has left in its session is ours by now. Between two of its processes that end one after the other nothing is
-// overlooked: a listing that has not changed was complete. One that forks for ever does not hold us for ever.
+// The processes in the dead worker's session are our children by now. They may end while they are listed, and their
+// own children then become ours: the list is repeated until it does not change. The limit is for a process that forks
+// for ever.
 Descendants::Programs Descendants::left_by(pid_t worker, int signal) const {
   auto const not_its_own = [worker](pid_t session) { return session != worker; };
-  Held held;
+  HeldTargets held;
   std::vector<pid_t> before;
   auto left = strangers({}, not_its_own);
-  for (int i = 0; left != before && i < kListings; ++i) {
+  for (int i = 0; left != before && i < kMostListings; ++i) {
     for (pid_t const orphan : left) {
-      hold(orphan, signal, held);
+      hold_targets(orphan, signal, held);
     }
     before = std::exchange(left, strangers({}, not_its_own));
   }
@@ -122,9 +123,9 @@ bool Descendants::programs_run(pid_t worker) const {
          std::any_of(left->second.begin(), left->second.end(), [](auto const& program) { return program.runs(); });
 }
 
-// A stranger is our child and not reaped, so its group exists and its number is not reused. The group is the
-// workers' as long as it is in another session than ours: every worker began with setsid. One that a tended process has
-// forked for a worker may still be in the group of that.
+// A stranger is an unreaped child of ours, so its process group exists and the group's number is not reused. A group in
+// another session than ours belongs to workers, because every worker starts with setsid. The exception: a process that
+// the warm Python, a tended child, has forked for a worker may still be in the warm Python's group.
 void Descendants::signal_strangers(std::vector<pid_t> const& workers, Spares const& spares, int signal) {
   pid_t const own_session = getsid(0);
   for (pid_t const stranger : strangers(workers, spares)) {
@@ -142,7 +143,7 @@ void Descendants::signal_strangers(std::vector<pid_t> const& workers, Spares con
 }
 
 std::vector<pid_t> Descendants::strangers(std::vector<pid_t> const& workers, Spares const& spares) const {
-  if (!os::has_children()) {  // by far the most frequent answer, and cheap
+  if (!os::has_children()) {  // cheap, and by far the most frequent case
     return {};
   }
   auto children = os::children_of(getpid());

@@ -8,10 +8,10 @@
 namespace cxxrun::launcher {
 namespace {
 
-/// Of a wrapper, by its process or in a command.
+/// A wrapper that may drop the variables, known by its name in a command or by its process.
 struct Wrapper {
   char const* name;
-  char const* process;  ///< name of the process that stays, where it is another one
+  char const* process;  ///< name of the process that stays
   char const* remedy;
 };
 
@@ -36,7 +36,7 @@ Wrapper const* by_process(std::string const& comm) {
   return it == kWrappers.end() ? nullptr : &*it;
 }
 
-/// Names of processes that run another one and wait for it.
+/// Whether processes of this name only run another one and wait for it.
 bool only_runs_another(std::string const& comm) {
   static constexpr std::array kOthers{"appinit", "sinit",     "crun",    "runc",    "youki",  "catatonit", "tini",
                                       "podman",  "dumb-init", "unshare", "nsenter", "chroot", "setsid",    "timeout",
@@ -50,7 +50,7 @@ bool is_shell(std::string const& comm) {
   return comm.ends_with("sh");
 }
 
-/// NAME=VALUE with a name that no title of a process has.
+/// NAME=VALUE, with a name that does not occur in process titles.
 bool is_variable(std::string const& entry) {
   auto const name = entry.substr(0, entry.find('='));
   return name.size() < entry.size() && !name.empty() && name.find_first_of(" \t:/") == std::string::npos;
@@ -61,37 +61,40 @@ bool is_ours(std::string const& entry) {
   return std::any_of(kOurs.begin(), kOurs.end(), [&](char const* ours) { return entry.starts_with(ours); });
 }
 
-/// What was found below a process: one that has them outweighs those that have none.
-struct Found {
+/// The programs at or below a process. One program with the variables outweighs any without them.
+struct Findings {
   bool fine = false;
   std::optional<Dropped> dropped{};
 };
 
-Found look_below(pid_t pid, std::string const& behind, LookAt const& look, int depth) {
+/// `behind`: the nearest wrapper above that may have dropped the variables.
+Findings inspect_tree(pid_t pid, std::string const& behind, ProcessView const& view, int depth) {
   constexpr int kDeepest = 30;
-  auto const seen = depth < kDeepest ? look.program(pid) : std::nullopt;
-  if (!seen) {
+  auto const process = depth < kDeepest ? view.program(pid) : std::nullopt;
+  if (!process) {
     return {};
   }
-  bool const wrapper = only_runs_another(seen->comm);
-  auto const children = wrapper ? look.children(pid) : std::vector<pid_t>{};
-  if (!wrapper || (children.empty() && is_shell(seen->comm))) {
-    return seen->arrived == Arrived::no ? Found{false, Dropped{pid, seen->comm, behind}}
-                                        : Found{true, std::nullopt};  // what cannot be read may have them
+  bool const wrapper = only_runs_another(process->comm);
+  auto const children = wrapper ? view.children(pid) : std::vector<pid_t>{};
+  if (!wrapper || (children.empty() && is_shell(process->comm))) {
+    return process->arrived == Arrived::no ? Findings{false, Dropped{pid, process->comm, behind}}
+                                           : Findings{true, std::nullopt};  // an unreadable one may have them
   }
-  Found all;
-  // Where one that nobody knows has them, those before it have handed them on.
-  auto const next = by_process(seen->comm) != nullptr ? seen->comm : seen->arrived == Arrived::yes ? "" : behind;
+  Findings all;
+  // If a process between them still has the variables, the wrappers above it have passed them on.
+  auto const next = by_process(process->comm) != nullptr ? process->comm
+                    : process->arrived == Arrived::yes   ? ""
+                                                         : behind;
   for (pid_t const child : children) {
-    auto found = look_below(child, next, look, depth + 1);
+    auto found = inspect_tree(child, next, view, depth + 1);
     all.fine = all.fine || found.fine;
     all.dropped = all.dropped ? std::move(all.dropped) : std::move(found.dropped);
   }
   return all;
 }
 
-/// The words of a command, those in a script of `sh -c` too, without directories.
-std::vector<std::string> words_of(std::vector<std::string> const& argv) {
+/// The words of a command without directories, including those of a `sh -c` script.
+std::vector<std::string> names_in(std::vector<std::string> const& argv) {
   std::vector<std::string> words;
   for (auto const& argument : argv) {
     for (auto const& word : split(replace_all(argument, "\n", " "), ' ')) {
@@ -101,9 +104,9 @@ std::vector<std::string> words_of(std::vector<std::string> const& argv) {
   return words;
 }
 
-/// The first of them in the command; `env` only where it is told to drop them.
+/// The first wrapper in the command; `env` only when it is told to drop the environment.
 Wrapper const* in_command(std::vector<std::string> const& argv) {
-  auto const words = words_of(argv);
+  auto const words = names_in(argv);
   for (auto word = words.begin(); word != words.end(); ++word) {
     auto const it =
         std::find_if(kWrappers.begin(), kWrappers.end(), [&](Wrapper const& wrapper) { return *word == wrapper.name; });
@@ -123,7 +126,7 @@ Arrived arrived(std::optional<std::string> const& variables) {
     return Arrived::unknown;
   }
   auto entries = split(*variables, '\0');
-  if (!entries.empty() && entries.back().empty()) {  // behind the last NUL
+  if (!entries.empty() && entries.back().empty()) {  // after the last NUL
     entries.pop_back();
   }
   if (std::any_of(entries.begin(), entries.end(), is_ours)) {
@@ -132,8 +135,8 @@ Arrived arrived(std::optional<std::string> const& variables) {
   return std::all_of(entries.begin(), entries.end(), is_variable) ? Arrived::no : Arrived::unknown;
 }
 
-std::optional<Dropped> find_dropped(pid_t worker, LookAt const& look) {
-  auto found = look_below(worker, "", look, 0);
+std::optional<Dropped> find_dropped(pid_t worker, ProcessView const& view) {
+  auto found = inspect_tree(worker, "", view, 0);
   return found.fine ? std::nullopt : std::move(found.dropped);
 }
 
@@ -145,7 +148,7 @@ std::string dropped_line(Dropped const& dropped, std::vector<std::string> const&
   return program +
          " was started without the variables that cxxrun has set for it, RANK and WORLD_SIZE among them, so " +
          "each worker trains alone: " + (wrapper != nullptr ? wrapper->name : first) + " has dropped them; " +
-         (wrapper != nullptr ? wrapper->remedy : "have it hand them on");
+         (wrapper != nullptr ? wrapper->remedy : "make it pass them on");
 }
 
 }  // namespace cxxrun::launcher

@@ -15,14 +15,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// After the one before. A container may take a while to start; a program is without them when two looks say so, as one
-/// look may meet it between two programs.
+/// Before each check. A container may take a while to start. Two checks in a row have to find the same program, because
+/// one check may catch a process just before its next exec.
 constexpr std::array<Millis, 5> kPauses{1s, 2s, 7s, 20s, 70s};
 
-std::optional<SeenProgram> program_at(pid_t pid) {
+std::optional<ObservedProcess> program_at(pid_t pid) {
   auto const stat = os::read_stat(pid);
   bool const gone = !stat || stat->state == 'Z' || stat->state == 'X';
-  return gone ? std::nullopt : std::optional(SeenProgram{stat->comm, arrived(os::variables_of(pid))});
+  return gone ? std::nullopt : std::optional(ObservedProcess{stat->comm, arrived(os::variables_of(pid))});
 }
 
 bool is_named(pid_t pid, char const* comm) {
@@ -30,7 +30,8 @@ bool is_named(pid_t pid, char const* comm) {
   return stat && stat->comm == comm;
 }
 
-/// podman's monitor has left podman, and is ours.
+/// podman's monitor has left podman and is a child of this process, but the container is below it: it counts as
+/// podman's child.
 std::vector<pid_t> children_at(pid_t pid) {
   auto children = os::children_of(pid);
   if (is_named(pid, "podman")) {
@@ -45,35 +46,35 @@ std::vector<pid_t> children_at(pid_t pid) {
 
 void EnvironmentWatch::begin(std::vector<WorkerSpec> const& workers) {
   commands_.clear();
-  seen_.clear();
-  looks_ = 0;
+  suspects_.clear();
+  checks_ = 0;
   bool const first = !workers.empty() && workers.front().rank == 0;
   for (auto const& worker : workers) {
     auto const& variables = worker.environment;
-    if (first && !said_ &&
+    if (first && !warned_ &&
         std::find(variables.begin(), variables.end(), "RANK=" + std::to_string(worker.rank)) !=
-            variables.end()) {  // else it is no worker but the health check
+            variables.end()) {  // the health check has no RANK
       commands_.emplace(worker.local_rank, worker.argv);
     }
   }
-  wait();
+  arm();
 }
 
-void EnvironmentWatch::wait() {
-  if (commands_.empty() || looks_ == kPauses.size()) {
+void EnvironmentWatch::arm() {
+  if (commands_.empty() || checks_ == kPauses.size()) {
     return timer_.cancel();
   }
-  timer_.after(kPauses.at(looks_++), [this] { look(); });
+  timer_.after(kPauses.at(checks_++), [this] { check(); });
 }
 
-void EnvironmentWatch::look() {
+void EnvironmentWatch::check() {
   std::set<pid_t> now;
   for (auto it = commands_.begin(); it != commands_.end();) {
     pid_t const worker = pid_of_(it->first);
     auto const dropped = worker > 0 ? find_dropped(worker, {program_at, children_at}) : std::nullopt;
-    if (dropped && seen_.contains(dropped->pid)) {
+    if (dropped && suspects_.contains(dropped->pid)) {
       log(Level::warn, dropped_line(*dropped, it->second));
-      said_ = true;
+      warned_ = true;
       commands_.clear();
       return;
     }
@@ -82,8 +83,8 @@ void EnvironmentWatch::look() {
     }
     it = worker > 0 ? std::next(it) : commands_.erase(it);
   }
-  seen_ = std::move(now);
-  wait();
+  suspects_ = std::move(now);
+  arm();
 }
 
 }  // namespace cxxrun::launcher

@@ -13,29 +13,29 @@ using boost::system::error_code;
 
 constexpr std::size_t kMostGuests = 256;
 constexpr int kAcceptsPerTurn = 64;
-constexpr Millis kAcceptPause{50};  // after accept ran out of descriptors
+constexpr Millis kAcceptPause{50};  // after accept has run out of descriptors
 
-LocalListener::LocalListener(boost::asio::io_context& io, host::SegmentSocket socket, Heard heard)
+LocalListener::LocalListener(boost::asio::io_context& io, os::LocalSocket socket, OnInput on_input)
     : io_(io),
       name_(std::move(socket.name)),
-      heard_(std::move(heard)),
+      on_input_(std::move(on_input)),
       listener_(io, socket.fd.release()),
       pause_(io) {}
 
 std::shared_ptr<LocalListener> LocalListener::start(boost::asio::io_context& io, std::string const& directory,
-                                                    Heard heard) {
-  auto socket = host::listen_for_segments(directory);
+                                                    OnInput on_input) {
+  auto socket = os::listen_local(directory);
   if (!socket) {
     log(Level::debug, socket.error().message());
     return nullptr;
   }
-  std::shared_ptr<LocalListener> listener(new LocalListener(io, *std::move(socket), std::move(heard)));
+  std::shared_ptr<LocalListener> listener(new LocalListener(io, *std::move(socket), std::move(on_input)));
   listener->arm();
   return listener;
 }
 
 void LocalListener::close() {
-  heard_ = {};
+  on_input_ = {};
   error_code ignored;
   listener_.close(ignored);
   if (name_.starts_with('/')) {
@@ -57,7 +57,7 @@ void LocalListener::arm() {
 
 void LocalListener::accept_some() {
   for (int n = 0; n < kAcceptsPerTurn; ++n) {
-    auto connection = host::accept_same_user(listener_.native_handle());
+    auto connection = os::accept_same_user(listener_.native_handle());
     if (!connection) {
       if (errno != EAGAIN) {
         pause_.after(kAcceptPause, [this] { accept_some(); });
@@ -69,27 +69,27 @@ void LocalListener::accept_some() {
       drop(guests_.front());
     }
     guests_.push_back(std::make_shared<stream_descriptor>(io_, connection.release()));
-    hear(guests_.back());
+    await_input(guests_.back());
   }
   arm();
 }
 
-void LocalListener::hear(Connection const& connection) {
+void LocalListener::await_input(Connection const& connection) {
   connection->async_wait(stream_descriptor::wait_read,
                          [self = shared_from_this(), connection](error_code const& error) {
-                           auto const heard = self->heard_;                 // which may close() this
-                           if (!error && connection->is_open() && heard) {  // else it was dropped meanwhile
-                             heard(connection);
+                           auto const on_input = self->on_input_;              // a copy: it may close() this listener
+                           if (!error && connection->is_open() && on_input) {  // else it has been dropped
+                             on_input(connection);
                            }
                          });
 }
 
 void LocalListener::keep(Connection const& connection) {
-  guests_.remove(Connection(connection));  // by value: the list's own must not go while it is used
+  guests_.remove(Connection(connection));  // a copy: `connection` may be the element that is removed
 }
 
 void LocalListener::drop(Connection const& guest) {
-  Connection const kept(guest);  // NOLINT(performance-unnecessary-copy-initialization): the list's own goes
+  Connection const kept(guest);  // NOLINT(performance-unnecessary-copy-initialization): `guest` may be in the list
   error_code ignored;
   kept->close(ignored);
   guests_.remove(kept);

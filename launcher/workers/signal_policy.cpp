@@ -9,7 +9,7 @@
 namespace cxxrun::launcher {
 namespace {
 
-// The parent passes a signal on within a scheduling delay; two orders a second apart are two orders.
+// The parent passes a signal on within a scheduling delay. The same signal a second later is a new one.
 constexpr Millis kSameSignal{1000};
 
 bool stops(int signal, SignalContext const& context) {

@@ -1,17 +1,17 @@
-// StopOrder: how the workers of a generation are to be stopped.
+// StopOrder: how to stop the workers of a generation. Pure.
 #pragma once
 
 #include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher {
 
-/// How to stop: the signal, then SIGKILL after `grace`; a process not reaped `kill_timeout` after that is unkillable.
+/// First the signal, then SIGKILL after `grace`. A process that is not reaped `kill_timeout` later is unkillable.
 struct StopOrder {
   int signal = 15;          ///< SIGTERM, or the user's own signal
-  bool send_signal = true;  ///< false: somebody (Slurm) has signalled the workers already
+  bool send_signal = true;  ///< false: Slurm has signalled the workers already
   Millis grace{5000};
   Millis kill_timeout{60'000};
-  bool park = false;  ///< workers that survive a generation are told that it is over, and kept once they have parked
+  bool park = false;  ///< surviving workers are told that the generation is over, and kept if they park in time
   bool operator==(StopOrder const&) const = default;
 };
 

@@ -1,17 +1,23 @@
 #include "launcher/workers/supervisor.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <iterator>
 #include <stdexcept>
 #include <unistd.h>
 #include <utility>
 
 #include <boost/asio/post.hpp>
 
+#include "launcher/logs/log_file.hpp"
+#include "launcher/report/line_kinds.hpp"
+#include "launcher/report/report_json.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/children.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/process_info.hpp"
+#include "src/base/os/system.hpp"
 #include "src/base/worker/page_view.hpp"
 
 namespace cxxrun::launcher {
@@ -20,7 +26,10 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr std::chrono::seconds kLastSweep{5};
-constexpr Millis kFreezeLimit{200};  // a process in an uninterruptible call stops when it returns
+constexpr Millis kFreezeLimit{200};  // a process in an uninterruptible call stops only when it returns
+constexpr std::size_t kErrorFileBytes = std::size_t{1} << 20;  // may hold the stack of each thread
+constexpr std::chrono::seconds kDrainDeadline{5};              // exceeded only when a log's file system hangs
+constexpr std::chrono::seconds kProbeDeadline{2};
 
 std::int64_t unix_ms() {
   using std::chrono::system_clock;
@@ -47,7 +56,7 @@ Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorHandlers h
       deaths_(handlers_.parent_kills),
       links_(io, link_handlers(), sockets),
       environments_(io, [this](auto local_rank) { return page(local_rank) == nullptr ? pid_of(local_rank) : 0; }),
-      imported_(io) {
+      imports_(io) {
   if (auto const watched = child_signals_.begin(os::make_sigset({SIGCHLD})); !watched) {
     throw std::runtime_error(watched.error().message());
   }
@@ -64,17 +73,17 @@ Supervisor::~Supervisor() {
 
 // ---- events -----------------------------------------------------------------------------------------------------
 
-// One SIGCHLD may stand for many children: ask for all of them. The exit is taken by waitpid with WNOHANG alone;
-// a worker that a debugger holds is not reapable though dead, and must not block us. Always of the very child that was
-// found: another may end meanwhile, and be a worker.
+// One SIGCHLD may stand for many children, so this asks for all of them. Exits are taken with WNOHANG only: a dead
+// worker that a debugger holds cannot be reaped and must not block us. Each exit is taken by the pid that was found,
+// because another child, possibly a worker, may have ended since.
 void Supervisor::reap() {
-  deaths_.look_again();
+  deaths_.refresh();
   while (auto const ended = os::peek_ended()) {
     pid_t const pid = ended->pid;
     auto const local_rank = who(pid);
     auto const status = local_rank ? members_[*local_rank].process->reap() : os::reap(pid);
     if (!status) {
-      return;  // it is not reapable after all: the next SIGCHLD or timer asks again
+      return;  // not reapable after all: the next SIGCHLD or timer tries again
     }
     descendants_.reaped(pid);
     if (pid == zygote_pid_) {
@@ -83,7 +92,7 @@ void Supervisor::reap() {
     if (local_rank) {
       bool const outlived = descendants_.have_outlived(pid, *status);
       members_[*local_rank].peak = ended->peak;
-      happen(Exited{*local_rank, *status, members_[*local_rank].died_before_kill, outlived});
+      feed(Exited{*local_rank, *status, members_[*local_rank].died_before_kill, outlived});
     } else if (auto child = tended_.extract(pid)) {
       asio::post(io_, std::move(child.mapped()));
     } else {
@@ -95,16 +104,16 @@ void Supervisor::reap() {
 void Supervisor::check_descendants() {
   for (std::uint32_t i = 0; i < state_.workers.size(); ++i) {
     if (state_.workers[i].life == GroupWorker::Life::outlived && !descendants_.programs_run(state_.workers[i].pid)) {
-      happen(ProgramEnded{i});
+      feed(ProgramEnded{i});
     }
   }
   if (state_.phase == GroupPhase::stopping || state_.phase == GroupPhase::killing ||
       state_.phase == GroupPhase::sweeping) {
     if (!descendants_.strangers(live_workers(), spared()).empty()) {
-      happen(DescendantsFound{});
+      feed(DescendantsFound{});
     } else if (std::none_of(state_.workers.begin(), state_.workers.end(),
                             [](auto const& worker) { return worker.runs(); })) {
-      happen(DescendantsGone{});
+      feed(DescendantsGone{});
     }
   }
 }
@@ -113,7 +122,7 @@ void Supervisor::say(Line const& line) const {
   log(line.level, "generation " + std::to_string(generation_) + ": " + line.text);
 }
 
-WorkerLinks::Handlers Supervisor::link_handlers() {  // the links go with us: none outlives this object
+WorkerLinks::Handlers Supervisor::link_handlers() {  // they may hold `this`: links_ ends with this object
   WorkerLinks::Handlers on;
   on.who = [this](pid_t pid) { return who(pid); };
   on.pid_of_rank = [this](std::uint32_t rank) {
@@ -122,7 +131,7 @@ WorkerLinks::Handlers Supervisor::link_handlers() {  // the links go with us: no
     return it == members_.end() ? 0 : pid_of(it->exit.local_rank);
   };
   on.survives = [this](std::uint32_t local_rank, bool shrinks) {
-    happen(Survives{local_rank, shrinks});
+    feed(Survives{local_rank, shrinks});
     if (shrinks && handlers_.shrinks) {
       handlers_.shrinks();
     }
@@ -130,17 +139,17 @@ WorkerLinks::Handlers Supervisor::link_handlers() {  // the links go with us: no
   on.asked = handlers_.asked;
   on.parked = [this](std::uint32_t local_rank, std::string const& why) {
     if (local_rank >= members_.size()) {
-      return;  // it has ended, and so has its generation
+      return;  // the worker and its generation have ended
     }
     log(Level::debug,
-        "rank " + std::to_string(members_[local_rank].exit.rank) + " waits for the next generation: " + why);
-    happen(HasParked{local_rank});
-    tell_named(local_rank);
+        "rank " + std::to_string(members_[local_rank].exit.rank) + " is waiting for the next generation: " + why);
+    feed(HasParked{local_rank});
+    report_loss(local_rank);
     check_descendants();
   };
   if (handlers_.prove) {
     on.prove = [this](std::uint32_t local_rank, wire::RailClaim const& claim) {
-      return handlers_.prove(generation_, members_[local_rank].exit.rank, claim);  // it lives, so it is a member
+      return handlers_.prove(generation_, members_[local_rank].exit.rank, claim);  // members_ has every living worker
     };
   }
   return on;
@@ -151,7 +160,7 @@ std::optional<worker::Loss> Supervisor::loss_of(std::uint32_t local_rank) const 
   return page == nullptr ? std::nullopt : worker::read_loss(*page, generation_);
 }
 
-void Supervisor::tell_named(std::uint32_t local_rank) {
+void Supervisor::report_loss(std::uint32_t local_rank) {
   auto const lost = loss_of(local_rank);
   if ((!lost && state_.phase != GroupPhase::running) || !handlers_.named) {
     return;
@@ -204,13 +213,13 @@ void Supervisor::perform(SignalDescendants const& what) {
   descendants_.signal_strangers(live_workers(), spared(), what.signal);
 }
 
-// With all that it has started: they become children of this process when it dies. What a signal of ours has cut off
-// from its worker, as the command of a shell, was not left.
+// Notes the process and its descendants, which become children of this process when it dies. A process that lost its
+// worker to a signal of ours, such as the command of a shell, was not left behind by the worker.
 void Supervisor::note_left(pid_t pid) {
   std::string const proc = "/proc/" + std::to_string(pid);
   auto const stat = os::read_stat(pid);
   if (!stat || stat->state == 'Z' || stat->state == 'X') {
-    return;  // it has ended of itself
+    return;  // it has ended by itself
   }
   auto const rank = rank_in(os::read_text(proc + "/environ"));
   auto const whose = std::find_if(members_.begin(), members_.end(), [&, session = getsid(pid)](Member const& each) {
@@ -238,8 +247,8 @@ void Supervisor::note_killed(pid_t pid, ExitStatus const& status) {
 
 void Supervisor::perform(ArmTimer const& what) {
   timer_.at(what.at, [this] {
-    reap();  // who has died in time is not killed late
-    happen(Tick{});
+    reap();  // a worker that has died by now ended in time
+    feed(Tick{});
     check_descendants();
   });
 }
@@ -290,14 +299,159 @@ std::size_t Supervisor::forward(int signal, std::set<pid_t>& served) const {
   return missing;
 }
 
-// ---- what the agent asks ----------------------------------------------------------------------------------------
+// ---- from the last exit to `ended` ------------------------------------------------------------------------------
+
+void Supervisor::perform(ReportEnded const& /*what*/) {
+  left_.clear();
+  if (auto const killed = std::exchange(killed_, {}); !killed.empty()) {
+    log(state_.stop_ordered ? Level::info : Level::warn, killed_line(killed));
+  }
+  ++ending_.number;
+  timer_.after(kDrainDeadline, [this] {
+    log(Level::warn, "the last lines of a worker are missing: writing its log file takes too long");
+    ending_.drains = 1;
+    on_drained();
+  });
+  ending_.drains = 1;  // held by this function, so that the count reaches zero only once
+  for (auto& member : members_) {
+    auto const& worker = state_.workers[member.exit.local_rank];
+    if (worker.life == GroupWorker::Life::parked) {
+      continue;  // a parked worker goes on writing
+    }
+    // An unkillable worker has had no ReportExit; `ended` counts it as killed by us.
+    member.exit.status = worker.status;
+    member.exit.ours = worker.ours;
+    for (auto const stream : std::exchange(member.streams, {})) {
+      ++ending_.drains;
+      drain(stream, member.exit.local_rank, member.stderr_stream == stream);
+    }
+  }
+  read_imports(std::any_of(members_.begin(), members_.end(), [](Member const& each) {
+    return !each.exit.status.ok() && !each.exit.ours;  // a failure: the workers will be started again
+  }));
+  on_drained();
+}
+
+// The callback runs on the pump's thread. It only posts: that thread must not own the Supervisor even for a moment.
+void Supervisor::drain(std::uint64_t stream, std::uint32_t local_rank, bool is_stderr) {
+  pump_.drain(
+      stream, true,
+      [&context = io_, weak = weak_from_this(), number = ending_.number, local_rank, is_stderr](LastWords words) {
+        asio::post(context, [weak, number, local_rank, is_stderr, words = std::move(words)] {
+          if (auto const self = weak.lock(); self && self->ending_.number == number && self->ending_.drains > 0) {
+            auto& exit = self->members_[local_rank].exit;
+            if (!words.told.empty() && (is_stderr || exit.told.empty())) {
+              exit.told = words.told;
+            }
+            if (is_stderr) {
+              exit.stderr_tail = words.tail;
+              exit.role = rendezvous::role_of(exit, words.role);
+            }
+            self->on_drained();
+          }
+        });
+      });
+}
+
+void Supervisor::on_drained() {
+  if (--ending_.drains > 0) {
+    return;
+  }
+  timer_.cancel();
+  deaths_.refresh();
+  if (reported_ || !DeathWatch::needs_probe(dead_workers()) || !start_probe()) {
+    report_ended();
+  }
+}
+
+std::vector<DeadWorker> Supervisor::dead_workers() {
+  std::vector<DeadWorker> dead;
+  dead.reserve(members_.size());
+  for (auto& member : members_) {  // the exit of a living worker still has the status of a success
+    dead.push_back({&member.exit, member.peak, member.has_stdin});
+  }
+  return dead;
+}
+
+/// Probes the paths that the workers need, in a child that has kProbeDeadline; report_ended() follows. False: the probe
+/// could not be started.
+bool Supervisor::start_probe() {
+  std::set<std::string> paths{".", "/dev/shm", os::variable("TMPDIR").empty() ? "/tmp" : os::variable("TMPDIR")};
+  for (auto const& member : members_) {
+    std::copy_if(member.paths.begin(), member.paths.end(), std::inserter(paths, paths.end()),
+                 [](std::string const& path) { return path.find('/') != std::string::npos; });
+  }
+  ending_.probed = {paths.begin(), paths.end()};
+  ending_.probe = os::start_probe(ending_.probed);
+  if (!ending_.probe) {
+    return false;
+  }
+  auto const done = [weak = weak_from_this(), number = ending_.number] {
+    if (auto const self = weak.lock()) {
+      self->on_probe_ended(number);
+    }
+  };
+  tend(ending_.probe->pid, done);
+  probe_timer_.after(kProbeDeadline, [this, done, pid = ending_.probe->pid] {
+    kill(pid, SIGKILL);
+    descendants_.abandon(pid);
+    done();
+  });
+  return true;
+}
+
+void Supervisor::on_probe_ended(std::uint64_t number) {
+  if (ending_.number != number || !ending_.probe) {
+    return;
+  }
+  probe_timer_.cancel();
+  deaths_.probed(ending_.probed, os::read_probe(*std::exchange(ending_.probe, std::nullopt)));
+  report_ended();
+}
+
+// A worker that was parked when its generation ended has no exit in that generation, also when it is stopped later.
+void Supervisor::report_ended() {
+  std::vector<rendezvous::WorkerExit> exits;
+  exits.reserve(members_.size());
+  bool const again = std::exchange(reported_, true);
+  auto const dead = dead_workers();
+  for (auto& member : members_) {
+    if (again || state_.workers[member.exit.local_rank].life == GroupWorker::Life::parked) {
+      continue;
+    }
+    if (!member.exit.status.ok() && !member.error_file.empty()) {
+      auto& exit = member.exit;
+      exit.error_file = error_file_message(read_worker_file(member.error_file, kErrorFileBytes));
+      if (exit.told.empty()) {
+        exit.told = exit.error_file;
+        exit.role = rendezvous::role_of(exit, meaning_of(exit.told).role);
+      }
+    }
+    deaths_.explain(dead[member.exit.local_rank], dead);
+    exits.push_back(member.exit);
+  }
+  bool const waiting = state_.phase == GroupPhase::parked;
+  bool const lacks = launcher::lacks(state_);
+  if (!waiting) {
+    members_.clear();
+  }
+  active_ = false;
+  asio::post(io_, [weak = weak_from_this(), number = generation_, exits = std::move(exits),
+                   unkillable = std::exchange(ending_.unkillable, {}), waiting, lacks] {
+    if (auto const self = weak.lock(); self && self->handlers_.ended) {
+      self->handlers_.ended(number, exits, unkillable, waiting, lacks);
+    }
+  });
+}
+
+// ---- requests of the agent --------------------------------------------------------------------------------------
 
 void Supervisor::stop(StopOrder const& order) {
-  reap();  // who died before the order did not die of it
+  reap();  // a death before the order is not due to it
   active_ = active_ || (state_.phase == GroupPhase::parked && !order.park);
   environments_.end();
   grace_ = std::min(grace_, order.grace);
-  happen(StopOrdered{order});
+  feed(StopOrdered{order});
   if (zygote_) {
     zygote_->cancel();
   }
@@ -305,10 +459,10 @@ void Supervisor::stop(StopOrder const& order) {
 }
 
 void Supervisor::kill_worker(std::uint32_t local_rank, std::string const& why) {
-  reap();  // who died before did not die of it
+  reap();  // a death before the order is not due to it
   if (pid_of(local_rank) != 0 && state_.phase == GroupPhase::running) {
     members_[local_rank].exit.hung = why;
-    happen(KillOrdered{local_rank});
+    feed(KillOrdered{local_rank});
   }
 }
 
@@ -324,7 +478,8 @@ pid_t Supervisor::pid_of(std::uint32_t local_rank) const {
   return alive ? workers[local_rank].pid : 0;
 }
 
-// It need not be our child, so its number may be another's by now; among what workers have started that does no harm.
+// The registered process need not be our child, so its pid may have been reused. That does no harm as long as the new
+// process was started by a worker, too.
 pid_t Supervisor::program_of(std::uint32_t local_rank) const {
   pid_t const worker = pid_of(local_rank);
   pid_t const program = links_.pid(local_rank);
@@ -349,6 +504,7 @@ void Supervisor::freeze() {
   }
   auto const until = Clock::now() + kFreezeLimit;
   while (os::signal_descendants(getpid(), SIGSTOP) > 0 && Clock::now() < until) {
+    // again, for processes that were forked in the meantime
   }
 }
 

@@ -1,10 +1,9 @@
-// Supervisor: the shell that starts, watches, signals and reaps the workers of one agent.
+// Supervisor: starts, watches, signals and reaps the workers of one agent. Shell of worker_group.cpp, which decides.
 //
-// It performs what the pure core in worker_group.cpp decides. All members must be called from the thread that
-// runs the io_context, which must be the process's main thread: PDEATHSIG follows the forking thread. No other part
-// of the process may have children: whatever is a child, no worker and not handed to tend() counts as a worker's
-// escaped descendant and is reaped, signalled and killed as such. SIGCHLD must be blocked in every thread
-// (run_under_parent sees to it).
+// All members must be called from the thread that runs the io_context. That must be the process's main thread, because
+// PDEATHSIG follows the forking thread. No other part of the process may have children unless it hands them to tend():
+// any other child that is not a worker counts as an escaped descendant of a worker and is signalled, killed and reaped.
+// SIGCHLD must be blocked in every thread (run_under_parent does that).
 #pragma once
 
 #include <cstdint>
@@ -18,149 +17,192 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/process/v2/process.hpp>
 
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/plan/worker_plan.hpp"
-#include "launcher/warm/imports.hpp"
+#include "launcher/warm/warm_command.hpp"
 #include "launcher/warm/zygote.hpp"
 #include "launcher/workers/death_watch.hpp"
 #include "launcher/workers/descendants.hpp"
 #include "launcher/workers/environment_watch.hpp"
-#include "launcher/workers/left_behind.hpp"
-#include "launcher/workers/worker_group_state.hpp"
+#include "launcher/workers/worker_group.hpp"
 #include "launcher/workers/worker_links.hpp"
-#include "launcher/workers/worker_process.hpp"
-#include "rendezvous/values/standstill.hpp"
+#include "launcher/workers/worker_processes.hpp"
+#include "rendezvous/values/progress.hpp"
 #include "rendezvous/values/worker_exit.hpp"
+#include "src/base/core/exit_status.hpp"
+#include "src/base/os/children.hpp"
 #include "src/base/os/machine.hpp"
-#include "src/base/os/signal_watch.hpp"
+#include "src/base/os/signals.hpp"
 #include "src/base/os/timer.hpp"
-#include "src/base/wire/rail_proof.hpp"
+#include "src/base/wire/rail_protocol.hpp"
 
 namespace cxxrun::launcher {
 
+/// The process of a worker, from its start until its exit is taken. Not thread-safe.
+///
+/// Boost.Process terminates a process that it still holds when it is destroyed, and waits for it. Nothing in the agent
+/// may block on a process, so this class detaches first.
+class WorkerProcess {
+ public:
+  WorkerProcess(boost::asio::io_context& io, pid_t pid) : pid_(pid) {
+    try {
+      process_.emplace(io.get_executor(), pid);
+    } catch (boost::system::system_error const&) {
+      // No pidfd (Linux before 5.3, or no descriptor left): the worker runs, and its exit is taken by pid.
+    }
+  }
+  WorkerProcess(WorkerProcess&&) = default;
+  WorkerProcess& operator=(WorkerProcess&&) = delete;
+  WorkerProcess(WorkerProcess const&) = delete;
+  WorkerProcess& operator=(WorkerProcess const&) = delete;
+  ~WorkerProcess() {
+    if (process_) {
+      process_->detach();
+    }
+  }
+
+  /// Takes the exit of a process that has ended; never blocks. Uses the native exit code, which is the wait status:
+  /// exit_code() is 9 for "exit 9" and for "killed by signal 9".
+  std::optional<ExitStatus> reap() {
+    if (!process_) {
+      return os::reap(pid_);
+    }
+    boost::system::error_code error;
+    if (process_->running(error) || error) {
+      return std::nullopt;
+    }
+    return ExitStatus::from_wait(process_->native_exit_code());
+  }
+
+ private:
+  pid_t pid_;
+  std::optional<boost::process::v2::process> process_;
+};
+
 /// Called on the io_context's thread, never from inside a call into the Supervisor.
 struct SupervisorHandlers {
-  /// One worker ended. `exit.stderr_tail` and `error_file` are filled only in `ended`.
+  /// One worker has ended. `exit.stderr_tail` and `error_file` are filled only in `ended`.
   std::function<void(std::uint64_t generation, rendezvous::WorkerExit exit)> exited;
-  /// Every worker and every descendant of the generation is reaped and its output is written, but for those that
-  /// have parked: they are not in `exits`, and `waiting` says that there are some. Comes once more, without exits, when
-  /// these have been stopped. `unkillable`: lines naming processes that survived SIGKILL (empty in all normal ends).
-  /// `lacks`: others need not wait until those that have ended are started again (fill()).
+  /// Every worker and every descendant of the generation is reaped, and all output is written.
+  /// `waiting`: some workers have parked instead; they are not in `exits`. `ended` is then called once more, without
+  /// exits, when these have been stopped. `unkillable`: one line for each process that survived SIGKILL. `lacks`: the
+  /// other nodes need not wait until the workers that have ended are started again (fill()).
   std::function<void(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
                      std::vector<std::string> unkillable, bool waiting, bool lacks)>
       ended;
-  /// What was missing is there and waits, or `whole` is false: one has ended instead.
+  /// The end of fill(). `whole`: all workers wait now; false: one of them has ended.
   std::function<void(std::uint64_t generation, bool whole)> filled{};
-  /// A worker has said that others need not wait for it.
+  /// A worker has said that other nodes may go on without its node.
   std::function<void()> shrinks{};
-  /// A worker has parked, and whom its Communicator gave up.
+  /// A worker has parked; `named` has the peer that its Communicator gave up.
   std::function<void(std::uint64_t generation, rendezvous::Named named)> named{};
-  /// What the agent says of a connection between the worker of this rank and a rank of another node; none: it has no
-  /// key. Errors: refused.
+  /// The agent's verdict on a connection between the worker of this rank and a rank of another node. Empty: the agent
+  /// has no key. Errors: refused.
   using Prove = std::function<Result<wire::RailVerdict>(std::uint64_t generation, std::uint32_t rank,
                                                         wire::RailClaim const& claim)>;
   Prove prove{};
-  /// How often our parent process has killed this node's workers, because their lease had run out; none: it does not.
+  /// How often our parent process has killed this node's workers because their lease had run out. Empty: it never does.
   std::function<std::uint32_t()> parent_kills{};
-  /// As of WorkerLinks::Handlers.
+  /// See WorkerLinks::Handlers.
   std::function<void(os::UniqueFd connection, std::string question)> asked{};
 };
 
-/// Owned by a shared_ptr: what is posted to the io_context holds it weakly.
+/// Owned by a shared_ptr: functions posted to the io_context hold it weakly.
 class Supervisor : public std::enable_shared_from_this<Supervisor> {
  public:
-  /// `io` and `pump` outlive the Supervisor, and the pump is finished before `io` is destroyed: its thread posts
-  /// there. While a Supervisor exists, io.run() does not return by itself. Throws std::runtime_error when the
-  /// system is out of descriptors. `sockets`: the directory of socket().
+  /// `io` and `pump` outlive the Supervisor, and the pump is finished before `io` is destroyed, because the pump's
+  /// thread posts there. While a Supervisor exists, io.run() does not return by itself. `sockets`: the directory of
+  /// socket(). Throws std::runtime_error when no descriptor is left.
   Supervisor(boost::asio::io_context& io, LogPump& pump, SupervisorHandlers handlers, std::string const& sockets = "");
-  ~Supervisor();  ///< SIGKILLs and reaps whatever is left (blocks, at most 5 s); no handler is called any more
+  ~Supervisor();  ///< kills and reaps all children (blocks, at most 5 s); no handler is called any more
   Supervisor(Supervisor const&) = delete;
   Supervisor& operator=(Supervisor const&) = delete;
 
-  /// Starts the workers of a generation, or resumes those that wait (docs/design/survival.md), all of them or none
-  /// running for long: a worker that cannot be started is reported by `exited` with ExitStatus::not_started (its
-  /// stderr_tail says why in `ended`) and the others are stopped by the caller's order. `workers[i].local_rank` is i.
-  /// Refused with a line in the log while a generation has not ended. Blocks about 0.2 ms per worker.
+  /// Starts the workers of a generation, or resumes parked ones (docs/design/survival.md). A worker that cannot be
+  /// started is reported by `exited` with ExitStatus::not_started (its stderr_tail in `ended` says why); stopping the
+  /// others is up to the caller. Refused with a log line while a generation has not ended. Blocks for about 0.2 ms per
+  /// worker. REQUIRES: workers[i].local_rank is i.
   void start(std::uint64_t generation, std::vector<WorkerSpec> const& workers);
-  /// Starts those workers of the generation that has ended last which have ended, without a generation: they wait like
-  /// those that have parked, and `filled` follows once. The next start() goes on with those that wait by then.
+  /// Starts again the workers of the last generation that have ended. They belong to no generation and wait like parked
+  /// ones; `filled` follows once. The next start() resumes the workers that wait by then.
   void fill(std::vector<WorkerSpec> const& workers);
-  /// Starts the Python that workers like `like` are forked from, from now on and where that is possible: they are
-  /// running some time after start() has returned, and are executed when it comes to nothing (docs/use/warm.md). Once.
-  /// With kWarmAuto it starts when the first workers have told what they import.
+  /// Starts the warm Python, from which workers like `like` are forked from now on (docs/use/warm.md). Such workers run
+  /// some time after start() has returned; when forking fails they are executed instead. Call it at most once. With
+  /// kWarmAuto it starts when the first workers have reported what they import.
   void warm_up(WorkerSpec const& like, std::string const& modules);
-  /// Begins to stop the running generation; harmless when nothing runs or a stop is under way (a shorter
-  /// grace shortens it; grace 0 = kill now). An order that keeps nobody stops those that wait as well; `ended` follows
-  /// also when they have died meanwhile.
+  /// Begins to stop the running generation. Does nothing when nothing runs. During a stop, a shorter grace shortens it,
+  /// and grace 0 kills at once. An order without `park` stops waiting workers, too; `ended` follows even if they have
+  /// died in the meantime.
   void stop(StopOrder const& order);
-  /// SIGKILL for one worker of a generation that nobody has ordered to stop. It fails like any other, and its exit says
-  /// why: `hung`. Harmless when it has ended, or is being stopped.
+  /// SIGKILL for one worker of a generation that is not being stopped. Its death is an ordinary failure; its exit has
+  /// `why` as `hung`. Does nothing when the worker has ended or is being stopped.
   void kill_worker(std::uint32_t local_rank, std::string const& why);
-  /// Where it stands, for its end if it has to be killed: "train.py:33 in load"; "": nobody knows.
+  /// Remembers what the worker is executing, for its exit if it has to be killed: "train.py:33 in load"; "" = unknown.
   void stands_at(std::uint32_t local_rank, std::string place) { members_[local_rank].place = std::move(place); }
-  /// Asks it to give up what it waits for (worker::ControlPage::asked); nothing without a page.
+  /// Asks the worker to give up what it waits for (worker::ControlPage::asked). Does nothing without a page.
   void ask_to_give_up(std::uint32_t local_rank) { links_.ask_to_give_up(local_rank); }
-  /// How it has ended, while its generation runs; nothing: it has not.
+  /// The exit of a worker of the running generation; nothing when it has not ended.
   [[nodiscard]] std::optional<rendezvous::WorkerExit> end_of(std::uint32_t local_rank) const;
-  /// Its process; 0 when it has none, or none any more.
+  /// The worker's process; 0 when there is none.
   [[nodiscard]] pid_t pid_of(std::uint32_t local_rank) const;
-  /// The process in it that trains: the one that has registered, which a wrapper script may have started, else as
-  /// pid_of().
+  /// The process of the worker that trains: the registered one, which a wrapper script may have started; pid_of() when
+  /// none is registered.
   [[nodiscard]] pid_t program_of(std::uint32_t local_rank) const;
-  /// A child of this process that is no worker's, started just now: it is reaped, never signalled, and nobody waits for
-  /// it. `ended`: once, on the io_context's thread.
+  /// Takes over a child that this process has just started and that is not a worker's: it is reaped, but neither
+  /// signalled nor waited for. `ended` is called once, on the io_context's thread.
   void tend(pid_t child, std::function<void()> ended);
-  /// Stops every worker and descendant where it is (SIGSTOP), and lets them go on (SIGCONT). A stop order wakes them.
+  /// Stops every worker and descendant with SIGSTOP; thaw() continues them, and so does a stop order.
   void freeze();
   void thaw();
-  /// Passes a signal on to those who catch it (/proc/PID/status SigCgt): the worker itself, else the nearest of its
-  /// descendants in its session that do, so that a shell script around the program is no obstacle.
+  /// Passes a signal to each worker that catches it (SigCgt in /proc/PID/status), else to the nearest descendants in
+  /// its session that do. So a program behind a shell script gets it, too.
   void forward(int signal);
-  /// The same for the workers that are not in `served`, and puts those who got it there; returns how many have not.
-  /// Those that have a page find the wish there too, once in a generation.
+  /// Forwards the signal to the workers that are not in `served` and adds those that got it. Returns how many did not.
+  /// Workers with a page are asked there as well, once in a generation.
   std::size_t ask_for_checkpoint(int signal, std::set<pid_t>& served);
 
-  /// Where workers register: CXXRUN_AGENT. "" without a descriptor to spare.
+  /// The socket where workers register: CXXRUN_AGENT. "" when no descriptor was left.
   [[nodiscard]] std::string socket() const { return links_.name(); }
-  /// What a worker that has registered shows of itself, also after its death until another one takes its place; null:
-  /// none has.
+  /// The page of a registered worker, valid after its death until another process takes its place; null: none has
+  /// registered.
   [[nodiscard]] worker::ControlPage const* page(std::uint32_t local_rank) const { return links_.page(local_rank); }
 
  private:
   friend os::Machine<GroupState, GroupEvent>;
 
-  // What the shell keeps of one worker; its life is in GroupState. It stays with a process that is resumed.
+  // The shell's part of one worker; its life is in GroupState. A resumed process keeps its Member.
   struct Member {
     std::optional<WorkerProcess> process;
     rendezvous::WorkerExit exit;
     std::string error_file;
-    std::vector<std::string> paths;   // that it needs, or writes to
+    std::vector<std::string> paths;   // files that it needs or writes to
     std::uint64_t peak = 0;           // see DeadWorker
-    bool has_stdin = false;           // the same
-    std::vector<PumpStream> pending;  // opened, not yet with the pump: added once every worker is started
+    bool has_stdin = false;           // see DeadWorker
+    std::vector<PumpStream> pending;  // opened; given to the pump once every worker is started
     std::vector<std::uint64_t> streams;
     std::optional<std::uint64_t> stderr_stream;
-    std::string place;              // where it stood shortly before it had to be killed
+    std::string place;              // what it was executing shortly before it had to be killed
     bool killed = false;            // by us
     bool died_before_kill = false;  // see Exited
     bool forked = false;            // from the warm Python
   };
 
-  // What is being collected between the last exit and `ended`.
+  // The results collected between the last exit and `ended`.
   struct Ending {
-    std::uint64_t number = 0;  // counts endings: a drain that comes after its ending was cut short is nobody's
-    std::size_t drains = 0;
+    std::uint64_t number = 0;  // counts endings, to recognise a drain or probe that belongs to an earlier one
+    std::size_t drains = 0;    // streams that are not drained yet
     std::vector<std::string> unkillable;
     std::optional<os::PathProbe> probe;
-    std::vector<std::string> probed;  // its paths
+    std::vector<std::string> probed;  // paths of the probe
   };
 
-  // -- supervisor.cpp ------------------------------------------------------------------------------------------
+  // -- supervisor.cpp: events and actions ----------------------------------------------------------------------
 
   void reap();
   void check_descendants();
-  void happen(GroupEvent event) { machine_.feed(event, *this); }
+  void feed(GroupEvent event) { machine_.feed(event, *this); }
   [[nodiscard]] GroupPolicy const& policy() const { return group_policy_; }
   void say(Line const& line) const;
   static void stepped() {}
@@ -176,15 +218,25 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   void perform(ReportExit const& what);
   void perform(ReportFilled const& what);
   void perform(ReportUnkillable const& /*what*/) { ending_.unkillable = descendants_.abandon_all(spared()); }
-  /// Local rank of a worker that lives, be it parked.
+  /// The local rank of a living worker, parked or not.
   [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const;
-  /// All that live, be they parked.
+  /// All living workers, parked or not.
   [[nodiscard]] std::vector<pid_t> live_workers() const;
   [[nodiscard]] Descendants::Spares spared() const;
   [[nodiscard]] WorkerLinks::Handlers link_handlers();
   [[nodiscard]] std::optional<worker::Loss> loss_of(std::uint32_t local_rank) const;
-  void tell_named(std::uint32_t local_rank);
+  void report_loss(std::uint32_t local_rank);
   std::size_t forward(int signal, std::set<pid_t>& served) const;
+
+  // -- supervisor.cpp: from the last exit of a generation to `ended` -------------------------------------------
+
+  void perform(ReportEnded const& what);
+  void drain(std::uint64_t stream, std::uint32_t local_rank, bool is_stderr);
+  void on_drained();
+  [[nodiscard]] std::vector<DeadWorker> dead_workers();
+  bool start_probe();
+  void on_probe_ended(std::uint64_t number);
+  void report_ended();
 
   // -- supervisor_start.cpp ------------------------------------------------------------------------------------
 
@@ -197,10 +249,10 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   void hand_to_pump(Member& member);
   void drop_streams(Member& member);
 
-  // -- supervisor_warm.cpp -------------------------------------------------------------------------------------
+  // -- supervisor_start.cpp: workers forked from the warm Python -----------------------------------------------
 
-  // A worker that is to be forked, until it is.
-  struct Warm {
+  // A worker whose fork is under way.
+  struct PendingFork {
     WorkerSpec spec;
     int capacity_bytes = 0;
     std::vector<PumpStream> streams;
@@ -209,19 +261,9 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   std::optional<WarmWorker> open_warm(std::uint32_t local_rank);
   [[nodiscard]] ZygoteHandlers zygote_handlers();
   void start_zygote(std::string const& modules);
-  void zygote_ended();
-  void listen_for_imports();
-  void hear_imports(bool may_start);
-
-  // -- supervisor_ending.cpp -----------------------------------------------------------------------------------
-
-  void perform(ReportEnded const& what);
-  void drain(std::uint64_t stream, std::uint32_t local_rank, bool keep);
-  void drained();
-  [[nodiscard]] std::vector<DeadWorker> dead_workers();
-  bool begin_probe();
-  void probe_ended(std::uint64_t number);
-  void tell_ended();
+  void on_zygote_ended();
+  void watch_imports();
+  void read_imports(bool may_start);
 
   boost::asio::io_context& io_;
   LogPump& pump_;
@@ -233,37 +275,37 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   GroupState& state_ = machine_.state;
   GroupPolicy group_policy_;
   std::uint64_t generation_ = 0;
-  bool active_ = false;           // from start until `ended` is posted, and again while those that wait are stopped
-  bool told_ = false;             // the generation's exits
-  Millis grace_ = Millis::max();  // of its stop
+  bool active_ = false;           // from start() until `ended` is posted, and again while waiting workers are stopped
+  bool reported_ = false;         // the generation's exits have been passed to `ended`
+  Millis grace_ = Millis::max();  // of the generation's stop
   std::vector<Member> members_;
-  std::vector<WorkerSpec> const* starting_ = nullptr;  // during start()
-  std::set<pid_t> asked_;                              // for a checkpoint, in this generation
+  std::vector<WorkerSpec> const* starting_ = nullptr;  // set during start()
+  std::set<pid_t> asked_;                              // workers asked for a checkpoint in this generation
   Descendants descendants_;
-  std::map<pid_t, LeftBehind> left_;               // when every worker had ended
-  std::vector<LeftBehind> killed_;                 // of those
-  std::map<pid_t, std::function<void()>> tended_;  // children that are no worker's
+  std::map<pid_t, LeftBehind> left_;               // processes that ran when every worker had ended
+  std::vector<LeftBehind> killed_;                 // those of `left_` that we have killed
+  std::map<pid_t, std::function<void()>> tended_;  // see tend()
   Ending ending_;
   DeathWatch deaths_;
   WorkerLinks links_;
   EnvironmentWatch environments_;
-  std::map<std::uint32_t, Warm> warm_;  // by local rank
-  std::shared_ptr<Zygote> zygote_;      // none: workers are executed
+  std::map<std::uint32_t, PendingFork> forking_;  // by local rank
+  std::shared_ptr<Zygote> zygote_;                // null: workers are executed
   std::optional<ExitStatus> zygote_end_;
   pid_t zygote_pid_ = 0;
 
-  // What the workers import.
-  struct Imported {
-    explicit Imported(boost::asio::io_context& io) : timer(io) {}
+  // The modules that workers import, as far as --warm needs to know.
+  struct Imports {
+    explicit Imports(boost::asio::io_context& io) : timer(io) {}
     os::Timer timer;
-    bool automatic = false;
-    bool said = false;           // what was left out
-    WorkerSpec like;             // of the warm Python
-    std::vector<Import> wanted;  // by --warm=auto; without what no fork could share
-    std::uint32_t refused = 0;   // so many warm Pythons
-    bool again = false;          // the next one is started when this one has ended
+    bool automatic = false;      // --warm=auto
+    bool warned = false;         // about modules that --warm has left out
+    WorkerSpec like;             // how the warm Python is started; empty argv: it never is
+    std::vector<Import> wanted;  // by --warm=auto: without the modules that a fork cannot share
+    std::uint32_t refused = 0;   // warm Pythons that have failed because of a module
+    bool restart = false;        // start another warm Python when this one has ended
   };
-  Imported imported_;
+  Imports imports_;
 };
 
 }  // namespace cxxrun::launcher

@@ -1,33 +1,36 @@
+#include "launcher/workers/worker_group.hpp"
+
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <csignal>
 #include <string>
 #include <utility>
 
-#include "launcher/workers/worker_group_state.hpp"
-
 namespace cxxrun::launcher {
 namespace {
 
-/// One call of step(): the state being changed, and the actions so far.
+using Life = GroupWorker::Life;
+
+/// One call of step(): the state being changed, the actions so far, and what several transitions share.
 struct GroupTurn : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   static constexpr std::uint64_t bit(int signal) { return std::uint64_t{1} << static_cast<unsigned>(signal & 63); }
 
   void ignore(std::string_view what) {
-    say(Level::debug, std::string(what) + " means nothing while " + std::string(phase_name(state.phase)));
+    say(Level::debug, "ignoring " + std::string(what) + " while " + std::string(phase_name(state.phase)));
   }
 
-  /// Each has ended, or is parked and kept.
+  /// Every worker has ended, or is parked and kept.
   [[nodiscard]] bool all_over() const {
     return std::all_of(state.workers.begin(), state.workers.end(), [this](auto const& w) {
-      return w.life == GroupWorker::Life::ended || (w.life == GroupWorker::Life::parked && state.parks);
+      return w.life == Life::ended || (w.life == Life::parked && state.parks);
     });
   }
-  [[nodiscard]] bool any(GroupWorker::Life life) const {
+  [[nodiscard]] bool any(Life life) const {
     return std::any_of(state.workers.begin(), state.workers.end(), [life](auto const& w) { return w.life == life; });
   }
 
-  /// Not killed yet.
+  /// A stop or sweep is under way, and SIGKILL has not been sent.
   [[nodiscard]] bool is_stopping() const {
     return state.phase == GroupPhase::stopping || state.phase == GroupPhase::sweeping;
   }
@@ -37,7 +40,7 @@ struct GroupTurn : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     act(ArmTimer{at});
   }
 
-  /// Not `send`: somebody else has.
+  /// `send` is false when Slurm has sent the signal already: it is only recorded.
   void ask_all(int signal, bool send) {
     for (auto& worker : state.workers) {
       if (worker.runs() && !keeps(state, worker)) {
@@ -52,11 +55,11 @@ struct GroupTurn : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   void kill_everything() {
     state.phase = GroupPhase::killing;
     for (auto& worker : state.workers) {
-      if (worker.life == GroupWorker::Life::alive) {
+      if (worker.life == Life::alive) {
         worker.sent |= bit(SIGKILL);
         act(KillGroup{worker.local_rank});
-      } else if (worker.life == GroupWorker::Life::outlived) {
-        worker.life = GroupWorker::Life::ended;  // the program is what it has left, like anything else
+      } else if (worker.life == Life::outlived) {
+        worker.life = Life::ended;  // its program is killed as a descendant
       }
     }
     act(SignalDescendants{SIGKILL});
@@ -64,13 +67,15 @@ struct GroupTurn : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   }
 
   void end() {
-    state.phase = any(GroupWorker::Life::parked) ? GroupPhase::parked : GroupPhase::ended;
+    assert(all_over());
+    state.phase = any(Life::parked) ? GroupPhase::parked : GroupPhase::ended;
     state.reported = true;
     state.deadline.reset();
     act(ReportEnded{});
   }
 
-  // The last worker may have ended, or parked. What they have left had its time while they saved.
+  // Called when a worker has ended or parked. Leftover processes get only a short grace: they had time while the
+  // workers were saving.
   void sweep_if_over() {
     if (!all_over() || state.phase == GroupPhase::killing || state.phase == GroupPhase::sweeping) {
       return;
@@ -82,7 +87,7 @@ struct GroupTurn : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   }
 
   void record_end(GroupWorker& worker, ExitStatus const& status, bool ours, bool outlived = false) {
-    worker.life = outlived ? GroupWorker::Life::outlived : GroupWorker::Life::ended;
+    worker.life = outlived ? Life::outlived : Life::ended;
     worker.status = status;
     worker.ours = ours;
     if (!state.reported) {
@@ -91,13 +96,14 @@ struct GroupTurn : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     sweep_if_over();
   }
 
-  GroupWorker* worker(std::uint32_t local_rank, GroupWorker::Life life) {
+  /// Null when this worker does not exist or its life is another.
+  GroupWorker* worker(std::uint32_t local_rank, Life life) {
     bool const there = local_rank < state.workers.size() && state.workers[local_rank].life == life;
     return there ? &state.workers[local_rank] : nullptr;
   }
 
-  /// In another life the event means nothing.
-  GroupWorker* expect(std::uint32_t local_rank, GroupWorker::Life life, std::string_view what) {
+  /// The same, and logs that the event is ignored.
+  GroupWorker* expect(std::uint32_t local_rank, Life life, std::string_view what) {
     auto* const found = worker(local_rank, life);
     if (found == nullptr) {
       ignore(what);
@@ -105,8 +111,6 @@ struct GroupTurn : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     return found;
   }
 };
-
-using Life = GroupWorker::Life;
 
 struct Transition : GroupTurn {
   void on(Begin const& event) {
@@ -135,7 +139,7 @@ struct Transition : GroupTurn {
     return worker;
   }
 
-  // It has waited for this generation, and is of it from now on. One that was only on its way is started anew with it.
+  // A parked worker joins the new generation and is resumed. One that has not parked yet is replaced by a new process.
   void take_on(GroupWorker const& old) {
     if (old.local_rank >= state.workers.size() || old.life != Life::parked) {
       act(EndSurplus{old.pid});
@@ -165,8 +169,8 @@ struct Transition : GroupTurn {
     }
   }
 
-  // Before any stop nothing is known to be wrong yet: it is kept if a stop comes that keeps. One that was signalled, or
-  // came to survive only after that, may still park; one that was killed is as good as dead.
+  // A worker may park before any stop: it has seen its peer die first. It is kept if a stop with `park` follows. A
+  // worker that was signalled because it registered too late may still park; one that was sent SIGKILL may not.
   void on(HasParked const& event) {
     auto* const able = worker(event.local_rank, Life::alive);
     bool const may =
@@ -185,7 +189,7 @@ struct Transition : GroupTurn {
 
   void on(Fill const&) {
     if (state.phase != GroupPhase::parked && state.phase != GroupPhase::ended) {
-      ignore("what is missing");
+      ignore("an order to fill");
       return;
     }
     state.phase = GroupPhase::parked;
@@ -195,7 +199,7 @@ struct Transition : GroupTurn {
         worker = missing(worker.local_rank);
       }
     }
-    act(TellOver{});  // so that whoever comes waits
+    act(TellOver{});  // so that the new workers park when they register
     end_filling_if_whole();
   }
 
@@ -207,10 +211,10 @@ struct Transition : GroupTurn {
     }
   }
 
-  // In no generation: its end is no failure of one.
+  // A worker ends between two generations, so its end is a failure of neither.
   void end_waiting(GroupWorker& worker) {
     worker.life = Life::ended;
-    say(Level::debug, "a worker that waited has ended");
+    say(Level::debug, "a waiting worker has ended");
     if (std::exchange(state.fills, false)) {
       act(ReportFilled{false});
     }
@@ -223,7 +227,7 @@ struct Transition : GroupTurn {
     }
     started->life = Life::alive;
     started->pid = event.pid;
-    if (state.phase != GroupPhase::running && !state.fills) {  // the stop overtook the start: it must not be missed
+    if (state.phase != GroupPhase::running && !state.fills) {  // a stop came during the start: apply it now
       bool const killing = state.phase == GroupPhase::killing;
       started->sent |= bit(killing ? SIGKILL : state.signal);
       if (killing) {
@@ -234,7 +238,7 @@ struct Transition : GroupTurn {
     }
   }
 
-  // One whose start the stop has overtaken is no fault of its node.
+  // After a stop order a failed start counts as ours: the node is not at fault.
   void on(StartFailed const& event) {
     if (auto* const failed = expect(event.local_rank, Life::pending, "a failed start")) {
       if (state.phase == GroupPhase::parked) {
@@ -245,9 +249,9 @@ struct Transition : GroupTurn {
     }
   }
 
-  // After an order any exit code is explained by it, but only the signals that were sent: a worker that dies of
-  // SIGSEGV or of the OOM killer while stopping died of that. Who is killed with much memory takes long to die: our
-  // SIGKILL may come after another's, and explains nothing then.
+  // A stop order explains every exit code, but only deaths by a signal that the stop sent: a worker that dies of
+  // SIGSEGV or of the OOM killer while stopping died of that. A process with much memory takes long to die, so our
+  // SIGKILL may come after somebody else's; then it explains nothing.
   void on(Exited const& event) {
     auto* dead = worker(event.local_rank, Life::alive);
     dead = dead == nullptr ? expect(event.local_rank, Life::parked, "an exit") : dead;
@@ -271,16 +275,16 @@ struct Transition : GroupTurn {
     } else if (!is_stopping()) {
       ignore("a stop");
     } else if (state.parks && !event.order.park) {
-      keep_nobody(event.order);
+      stop_survivors(event.order);
     } else {
-      hurry(event.order);
+      tighten_stop(event.order);
     }
   }
 
-  // Not noted as sent: this death is a failure, whatever is ordered before it is seen.
+  // The signal is not recorded in `sent`: this death stays a failure even if a stop is ordered before it is seen.
   void on(KillOrdered const& event) {
     if (state.phase != GroupPhase::running || worker(event.local_rank, Life::alive) == nullptr) {
-      ignore("the death of one worker");
+      ignore("an order to kill one worker");
       return;
     }
     act(KillGroup{event.local_rank});
@@ -313,10 +317,10 @@ struct Transition : GroupTurn {
       ask_all(order.signal, order.send_signal);
       arm(now + order.grace);
     }
-    sweep_if_over();  // parked, before anything was known to be wrong; or dead since
+    sweep_if_over();  // all workers may have parked or died before the order
   }
 
-  // Nobody waits any more: who is parked is to end like the others.
+  // There will be no other generation: parked workers are to end like the others.
   void release() {
     act(TellEnds{});
     for (auto& worker : state.workers) {
@@ -326,10 +330,10 @@ struct Transition : GroupTurn {
     }
   }
 
-  // A stop that keeps some becomes one that keeps nobody. They have not been signalled, and their grace begins now; who
-  // was signalled is not signalled again.
-  void keep_nobody(StopOrder const& order) {
-    say(Level::debug, "stop ordered, of those too that would survive");
+  // A stop that kept survivors becomes one that stops them, too. They have not been signalled yet, and their grace
+  // begins now. The other workers have been signalled and are not signalled again.
+  void stop_survivors(StopOrder const& order) {
+    say(Level::debug, "stop ordered for surviving workers, too");
     release();
     for (auto& worker : state.workers) {
       if (worker.life == Life::alive && worker.survives) {
@@ -350,8 +354,8 @@ struct Transition : GroupTurn {
     }
   }
 
-  // Asked again: news are a signal after a silent order, and a shorter patience.
-  void hurry(StopOrder const& order) {
+  // A repeated order changes only two things: it sends the signal that a silent order left out, and shortens the grace.
+  void tighten_stop(StopOrder const& order) {
     if (order.send_signal && state.silent) {
       state.silent = false;
       state.signal = order.signal;

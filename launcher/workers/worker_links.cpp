@@ -10,11 +10,11 @@
 #include <unistd.h>
 #include <utility>
 
-#include "launcher/workers/admission.hpp"
 #include "launcher/workers/local_listener.hpp"
+#include "launcher/workers/worker_processes.hpp"
 #include "src/base/core/complaints.hpp"
-#include "src/base/os/descriptor_packet.hpp"
 #include "src/base/os/fd.hpp"
+#include "src/base/os/local_socket.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/mapping.hpp"
 #include "src/base/os/process_info.hpp"
@@ -26,25 +26,24 @@ namespace {
 
 using Connection = LocalListener::Connection;
 
-constexpr std::size_t kLongest = 1024;  // of what a worker has to say
+constexpr std::size_t kMostPacket = 1024;  // bytes that a worker may send at once
 constexpr std::size_t kPageBytes = 4096;
 constexpr int kPageSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-/// The memory of one ControlPage, for the agent's side. Mapped here; `fd` is for the worker. Sealed: it can neither
-/// shrink nor grow, so no access to it ever fails.
+/// The memory of one ControlPage, as the agent has mapped it. Sealed: its size cannot change, so no access to it fails.
 struct WorkerPage {
-  os::UniqueFd fd;  ///< may be closed once the worker has it
+  os::UniqueFd fd;  ///< for the worker; closed once the worker has it
   os::Mapping memory;
 
   [[nodiscard]] worker::ControlPage* get() const { return static_cast<worker::ControlPage*>(memory.get()); }
-  /// After a change of the agent's words: wakes whoever sleeps on the bell.
+  /// Wakes the worker's threads that sleep on the bell. Call it after changing the agent's words.
   void ring() const {
     get()->bell.fetch_add(1, std::memory_order_release);
-    host::futex_wake_all(get()->bell);
+    worker::futex_wake_all(get()->bell);
   }
 };
 
-/// Errc::io without memory or descriptors.
+/// Errors: io, when memory or descriptors run out.
 Result<WorkerPage> make_page() {
   os::UniqueFd fd = os::make_memory_file("cxxrun-page");
   if (!fd || ftruncate(fd.get(), kPageBytes) != 0 || fcntl(fd.get(), F_ADD_SEALS, kPageSeals) != 0) {
@@ -59,7 +58,7 @@ Result<WorkerPage> make_page() {
   return WorkerPage{std::move(fd), std::move(memory)};
 }
 
-/// `descriptor` -1: none. False: it is gone, or does not read what it was sent.
+/// `descriptor`: -1 = none. False: the other end has closed the connection, or does not read.
 bool send_packet(int connection, worker::FromAgent const& packet, int descriptor = -1) {
   std::string const bytes = worker::encode(packet);
   return os::send_packet(connection, bytes, descriptor, MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
@@ -67,9 +66,9 @@ bool send_packet(int connection, worker::FromAgent const& packet, int descriptor
 
 enum class Input : std::uint8_t { nothing_yet, packet, gone };
 
-/// recv, not recvmsg: descriptors that come along are not taken.
+/// Uses recv, not recvmsg, so that descriptors in the packet are dropped.
 Input receive_packet(int connection, worker::FromWorker& packet) {
-  std::array<char, kLongest> bytes{};
+  std::array<char, kMostPacket> bytes{};
   ssize_t const n = recv(connection, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_TRUNC);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
     return Input::nothing_yet;
@@ -95,7 +94,7 @@ Caller caller_at(int connection) {
 }  // namespace
 
 struct WorkerLinks::Impl {
-  /// A worker that has registered. Without a connection: it has ended, or has closed it.
+  /// A worker that has registered. No connection: the worker has ended or closed it.
   struct Link {
     pid_t pid = 0;
     bool survives = false;
@@ -114,25 +113,26 @@ struct WorkerLinks::Impl {
       forget(links.begin()->first);
     }
     while (!provers.empty()) {
-      leave(provers.begin()->second);
+      hang_up(provers.begin()->second);
     }
   }
 
-  /// Nothing: it has not registered.
-  [[nodiscard]] std::optional<std::uint32_t> whose(Connection const& connection) const {
+  /// The local rank that has registered on this connection.
+  [[nodiscard]] std::optional<std::uint32_t> registered_on(Connection const& connection) const {
     auto const it = std::find_if(links.begin(), links.end(),
                                  [&](auto const& known) { return known.second.connection == connection; });
     return it == links.end() ? std::nullopt : std::optional(it->first);
   }
 
-  void heard(Connection const& connection) {
-    auto const from = whose(connection);
+  /// A registered connection may send Parked only, another one anything but Parked. All else ends the connection.
+  void on_input(Connection const& connection) {
+    auto const from = registered_on(connection);
     worker::FromWorker packet;
     auto const input = receive_packet(connection->native_handle(), packet);
-    auto const* const here = std::get_if<worker::Register>(&packet);
+    auto const* const registration = std::get_if<worker::Register>(&packet);
     auto const* const claim = std::get_if<wire::RailClaim>(&packet);
     if (input == Input::nothing_yet) {
-      listener->hear(connection);
+      listener->await_input(connection);
     } else if (claim != nullptr && !from) {
       prove(connection, *claim);
     } else if (auto* const question = std::get_if<worker::Question>(&packet);
@@ -141,30 +141,31 @@ struct WorkerLinks::Impl {
       listener->drop(connection);
       handlers.asked(std::move(mine), std::move(question->text));
     } else if (question != nullptr || claim != nullptr || input == Input::gone ||
-               (here != nullptr) == from.has_value()) {
-      from ? disconnect(*from) : leave(connection);
-    } else if (here != nullptr) {
-      admit(connection, *here);
+               (registration != nullptr) == from.has_value()) {
+      from ? disconnect(*from) : hang_up(connection);
+    } else if (registration != nullptr) {
+      admit(connection, *registration);
     } else {
-      listener->hear(connection);
+      listener->await_input(connection);
       auto const& parked = std::get<worker::Parked>(packet);
-      if (parked.generation == generation) {  // else it is late: said before it was resumed
+      if (parked.generation == generation) {  // else it was sent before the worker was resumed
         handlers.parked(*from, parked.why);
       }
     }
   }
 
-  /// Of most their session tells; only of others the ancestors are looked at, and after that the environment.
+  /// The pid and the session identify the worker of most callers. Only for the others are the ancestors read, and then
+  /// the environment.
   std::optional<std::uint32_t> find_worker(Caller& caller) const {
     if (auto const local_rank = worker_of(caller, handlers.who)) {
       return local_rank;
     }
     caller.ancestors = caller.pid > 0 ? os::ancestors_of(caller.pid) : std::vector<pid_t>{};
-    caller.ours = std::find(caller.ancestors.begin(), caller.ancestors.end(), getpid()) != caller.ancestors.end();
+    caller.of_agent = std::find(caller.ancestors.begin(), caller.ancestors.end(), getpid()) != caller.ancestors.end();
     if (auto const local_rank = worker_of(caller, handlers.who)) {
       return local_rank;
     }
-    auto const rank = caller.ours && handlers.pid_of_rank
+    auto const rank = caller.of_agent && handlers.pid_of_rank
                           ? rank_of_agent(os::variables_of(caller.pid).value_or(""), listener->name())
                           : std::nullopt;
     caller.named = rank ? handlers.pid_of_rank(*rank) : 0;
@@ -174,7 +175,7 @@ struct WorkerLinks::Impl {
   void admit(Connection const& connection, worker::Register packet) {
     auto caller = caller_at(connection->native_handle());
     auto const local_rank = find_worker(caller);
-    packet.survives = packet.survives && caller.named == 0;  // an orphan is not kept when its generation is over
+    packet.survives = packet.survives && caller.named == 0;  // an orphan is killed when its generation is over
     auto const known = local_rank ? links.find(*local_rank) : links.end();
     pid_t const holder = known != links.end() && known->second.connection ? known->second.pid : 0;
     std::string no = why_not({local_rank, holder, packet.generation, generation}, caller);
@@ -189,7 +190,7 @@ struct WorkerLinks::Impl {
     }
   }
 
-  /// For the log and for the caller itself.
+  /// Tells the caller and the log why.
   void refuse(Connection const& connection, Caller caller, std::optional<std::uint32_t> local_rank,
               std::string const& why) {
     send_packet(connection->native_handle(), worker::No{why});
@@ -209,7 +210,7 @@ struct WorkerLinks::Impl {
     auto const local_rank = find_worker(caller);
     if (!local_rank) {
       refuse(connection, caller, local_rank, no_worker(caller));
-      return leave(connection);
+      return hang_up(connection);
     }
     auto const verdict = handlers.prove ? handlers.prove(*local_rank, claim)
                                         : fail(Errc::refused, "this agent proves nothing (--auth none)");
@@ -217,7 +218,7 @@ struct WorkerLinks::Impl {
       if (!verdict) {
         send_packet(fd, worker::No{verdict.error().context});
       }
-      return leave(connection);
+      return hang_up(connection);
     }
     auto& kept = provers[*local_rank];
     if (kept != connection) {
@@ -227,17 +228,17 @@ struct WorkerLinks::Impl {
       kept = connection;
       listener->keep(connection);
     }
-    listener->hear(connection);
+    listener->await_input(connection);
   }
 
-  /// Of one that has not registered.
-  void leave(Connection const& connection) {
-    Connection const gone = connection;  // NOLINT(performance-unnecessary-copy-initialization): the map's own goes
+  /// Closes the connection of a caller that has not registered.
+  void hang_up(Connection const& connection) {
+    Connection const gone = connection;  // NOLINT(performance-unnecessary-copy-initialization): it may be in the map
     std::erase_if(provers, [&](auto const& known) { return known.second == gone; });
     listener->drop(gone);
   }
 
-  /// Why not, or "".
+  /// Gives a worker its page. Returns the reason when that fails, else "".
   std::string welcome(std::uint32_t local_rank, Link link) {
     auto made = make_page();
     if (!made) {
@@ -252,7 +253,7 @@ struct WorkerLinks::Impl {
     made->fd.reset();
     link.page = *std::move(made);
     listener->keep(link.connection);
-    listener->hear(link.connection);
+    listener->await_input(link.connection);
     links.erase(local_rank);
     links.emplace(local_rank, std::move(link));
     return "";
@@ -271,19 +272,19 @@ struct WorkerLinks::Impl {
   }
 
   Handlers handlers;
-  std::shared_ptr<LocalListener> listener;  // none without a descriptor to spare
+  std::shared_ptr<LocalListener> listener;  // null when no descriptor was left
   std::map<std::uint32_t, Link> links;
-  std::map<std::uint32_t, Connection> provers;  // by local rank, who asks for proofs
+  std::map<std::uint32_t, Connection> provers;  // by local rank: connections of callers that ask for proofs
   Complaints complaints;
   std::uint64_t generation = 0;
-  bool is_over = false;    // said of the generation
-  bool is_ending = false;  // the same
+  bool is_over = false;    // over() was called in this generation
+  bool is_ending = false;  // ends() was called in this generation
 };
 
 WorkerLinks::WorkerLinks(boost::asio::io_context& io, Handlers handlers, std::string const& directory)
     : impl_(std::make_shared<Impl>(std::move(handlers))) {
   impl_->listener =
-      LocalListener::start(io, directory, [impl = impl_](auto const& connection) { impl->heard(connection); });
+      LocalListener::start(io, directory, [impl = impl_](auto const& connection) { impl->on_input(connection); });
 }
 
 WorkerLinks::~WorkerLinks() {

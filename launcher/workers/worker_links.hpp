@@ -1,12 +1,15 @@
-// WorkerLinks: the connections between this agent and those of its workers that use the library. Shell.
+// WorkerLinks: the connections between this agent and the workers that use the library. Shell.
 //
-// One unix socket for the agent's life, whose name the workers get as CXXRUN_AGENT. A worker registers there
-// and gets a page of shared memory (src/base/worker/control_page.hpp; what is said: src/base/worker/agent_packets.hpp).
-// Only what workers have started is let in (launcher/workers/admission.hpp), one for each worker, so that nothing here
-// grows without bounds; whatever else they send ends their connection. Who asks about the job is handed on. Others are
-// refused, and the log tells of a few. Who asks for proofs need not have registered, and one connection for each worker
-// is kept. What a worker writes into its page is never used as an offset or a size. Runs on the thread of the
-// io_context; members never call handlers.
+// There is one unix socket for the agent's life, which the workers know as CXXRUN_AGENT. A worker registers there and
+// gets a page of shared memory (src/base/worker/control_page.hpp; the packets: src/base/worker/agent_packets.hpp).
+// Three kinds of callers are served:
+// - a process that belongs to a worker (launcher/workers/worker_processes.hpp) may register: one for each worker, so
+//   that nothing here grows without bounds
+// - such a process may ask for proofs without registering; one connection for each worker is kept
+// - any process of this user may ask about the job; its connection is handed on.
+// Others are refused, and the log names the first few of them. An unexpected packet ends the connection. What a worker
+// writes to its page is never used as an offset or a size. Runs on the thread of the io_context; members never call
+// handlers.
 #pragma once
 
 #include <cstdint>
@@ -30,23 +33,26 @@ namespace cxxrun::launcher {
 class WorkerLinks {
  public:
   struct Handlers {
-    /// The local rank of a process that is a worker of this agent now; nothing: it is none.
+    /// The local rank of a process that is a worker of this agent now; nothing when it is not.
     std::function<std::optional<std::uint32_t>(pid_t)> who;
-    /// It can wait for another generation; `shrinks`: and the others need not wait for it.
+    /// A worker has registered that can wait for another generation. `shrinks`: after its end the other nodes may go on
+    /// without this one.
     std::function<void(std::uint32_t local_rank, bool shrinks)> survives;
-    /// It holds nothing of the generation that was begun last.
+    /// A worker holds nothing of the newest generation any more and waits.
     std::function<void(std::uint32_t local_rank, std::string const& why)> parked;
-    /// What the agent says of its connection to a rank of another node; none: it has no key. Errors: refused.
+    /// The agent's verdict on the worker's connection to a rank of another node. Empty function: the agent has no key.
+    /// Errors: refused.
     std::function<Result<wire::RailVerdict>(std::uint32_t local_rank, wire::RailClaim const& claim)> prove{};
-    /// The worker of that rank; 0: none of this agent's lives. None: nobody is admitted by its environment.
+    /// The pid of this agent's living worker with that rank; 0: there is none. Empty function: the environment of a
+    /// caller is not considered.
     std::function<pid_t(std::uint32_t rank)> pid_of_rank{};
-    /// A process of this user that need not be a worker asks about the job. The connection is the callee's; none: who
-    /// asks is hung up on.
+    /// A process of this user, worker or not, asks about the job. The callee owns the connection. Empty function: the
+    /// connection is closed.
     std::function<void(os::UniqueFd connection, std::string question)> asked{};
   };
 
-  /// Listens at once, on a socket in `directory` (host::listen_for_segments); without a descriptor to spare name() is
-  /// "" and workers do without.
+  /// Listens at once, on a socket in `directory` (os::listen_local). When no descriptor is left, name() is ""
+  /// and workers run without an agent.
   WorkerLinks(boost::asio::io_context& io, Handlers handlers, std::string const& directory = "");
   ~WorkerLinks();  ///< no handler is called any more
   WorkerLinks(WorkerLinks const&) = delete;
@@ -54,25 +60,25 @@ class WorkerLinks {
 
   [[nodiscard]] std::string name() const;
 
-  /// From now on workers register for this generation; a registration for another one is refused.
+  /// Workers register for this generation from now on; a registration for another one is refused.
   void begin(std::uint64_t generation);
-  /// Another process comes in its place: what is known of the old one is forgotten.
+  /// Forgets the worker of this local rank, because a new process takes its place.
   void forget(std::uint32_t local_rank);
-  /// The generation begun last is over: tells those that survive.
+  /// Tells surviving workers that the newest generation is over.
   void over();
-  /// Nobody need wait for another generation: tells everybody, and whoever registers in this one.
+  /// Tells all workers that there will be no other generation, also those that register later in this one.
   void ends();
-  /// A checkpoint is wanted now; false: this worker has no page.
+  /// Asks a worker for a checkpoint; false: it has no page.
   bool checkpoint(std::uint32_t local_rank);
-  /// Whatever it waits for in this generation it is to give up at once.
+  /// Asks a worker to give up at once what it waits for in this generation.
   void ask_to_give_up(std::uint32_t local_rank);
-  /// Sends it; false: there is nobody to take it, or it does not read. The packet is queued by the kernel, so true does
-  /// not mean that it was read.
+  /// Sends the packet; false: the worker is not connected, or does not read. true means only that the kernel has queued
+  /// the packet.
   [[nodiscard]] bool resume(std::uint32_t local_rank, worker::Resume const& packet);
 
-  /// To look at, also after the worker's death, until forget(); null: it has not registered. Stays where it is.
+  /// The worker's page, to read. Valid until forget(), also after the worker's death; null: it has not registered.
   [[nodiscard]] worker::ControlPage const* page(std::uint32_t local_rank) const;
-  /// Who has registered: the worker, or a process in its session; 0: nobody. It may have ended since.
+  /// The registered process: the worker itself, or a process in its session. It may have ended since. 0: none.
   [[nodiscard]] pid_t pid(std::uint32_t local_rank) const;
 
  private:

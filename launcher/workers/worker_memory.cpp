@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "launcher/workers/local_listener.hpp"
-#include "launcher/workers/memory_keys.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/worker/segment.hpp"
 
@@ -13,39 +12,39 @@ namespace cxxrun::launcher {
 struct WorkerMemory::Generation {
   explicit Generation(std::size_t workers) : keys(workers) {}
 
-  void heard(LocalListener::Connection const& connection) {
-    host::SegmentRequest request;
-    auto const input = host::read_request(connection->native_handle(), request);
-    if (input == host::SegmentInput::nothing_yet) {
-      listener->hear(connection);
+  void on_input(LocalListener::Connection const& connection) {
+    worker::SegmentRequest request;
+    auto const input = worker::read_segment_request(connection->native_handle(), request);
+    if (input == worker::SegmentInput::nothing_yet) {
+      listener->await_input(connection);
       return;
     }
-    if (input == host::SegmentInput::request) {
+    if (input == worker::SegmentInput::request) {
       answer(connection->native_handle(), request.key);
     }
     listener->drop(connection);
   }
 
   void answer(int connection, std::uint64_t key) {
-    auto const said = keys.ask(key);
-    if (said.what == MemoryKeys::Answer::What::refuse) {
-      host::answer_no(connection, said.why);
+    auto const decision = keys.ask(key);
+    if (decision.what == MemoryKeys::Answer::What::refuse) {
+      worker::refuse_segment(connection, decision.why);
       return;
     }
-    if (said.drop) {
-      memory.erase(*said.drop);
+    if (decision.drop) {
+      memory.erase(*decision.drop);
     }
     auto& segment = memory[key];
-    if (!segment) {  // new, or it could not be made the last time
-      auto made = host::make_segment();
+    if (!segment) {  // the key is new, or making its memory failed the last time
+      auto made = worker::make_segment();
       if (!made) {
         log(Level::warn, made.error().message());
-        host::answer_no(connection, made.error().message());
+        worker::refuse_segment(connection, made.error().message());
         return;
       }
       segment = *std::move(made);
     }
-    host::answer_with(connection, segment.get());
+    worker::send_segment(connection, segment.get());
   }
 
   std::shared_ptr<LocalListener> listener;
@@ -64,7 +63,7 @@ std::string WorkerMemory::begin(std::size_t workers) {
   end();
   generation_ = std::make_shared<Generation>(workers);
   generation_->listener = LocalListener::start(
-      io_, directory_, [generation = generation_](auto const& connection) { generation->heard(connection); });
+      io_, directory_, [generation = generation_](auto const& connection) { generation->on_input(connection); });
   return generation_->listener ? generation_->listener->name() : "";
 }
 

@@ -17,23 +17,22 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/facts/first_line.hpp"
+#include "launcher/facts/interpreter.hpp"
 #include "launcher/warm/warm_command.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/fd_io.hpp"
 #include "src/base/os/spawn.hpp"
 #include "src/base/os/system.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
-/// Who runs a script: by its first line.
+/// The interpreter that the first line of a script names.
 struct Interpreter {
-  std::string path{};     ///< "" for a file that is no script, and when it is missing
-  std::string missing{};  ///< one line: it does not exist, which the kernel tells as if the script did not, or the file
-                          ///< is neither a script nor a program for this processor
-  int error = 0;          ///< errno of what is missing
+  std::string path{};     ///< "" when the file is not a script, or `missing` is set
+  std::string missing{};  ///< one line: the interpreter does not exist (the kernel reports that as if the script did
+                          ///< not), or the file is neither a script nor a program for this processor
+  int error = 0;          ///< errno that belongs to `missing`
 };
 
 #if defined(__aarch64__)
@@ -42,7 +41,7 @@ constexpr unsigned kMachine = EM_AARCH64;
 constexpr unsigned kMachine = EM_X86_64;
 #endif
 
-/// Other programs may run files of formats of their own: binfmt_misc.
+/// Whether further executable formats are registered with the kernel (binfmt_misc).
 bool knows_other_formats() {
   auto const names = os::entries_of("/proc/sys/fs/binfmt_misc");
   return std::any_of(names.begin(), names.end(), [](std::string const& each) {
@@ -50,13 +49,13 @@ bool knows_other_formats() {
   });
 }
 
-/// The file that runs the one at `path`, through `env` too. `name`: how the user calls it. `depth`: of interpreters
-/// that are scripts themselves.
+/// The interpreter of the file at `path`, also when it is started through `env`. `name`: what the user calls the file.
+/// `depth`: how many interpreters that are scripts themselves led here.
 Interpreter find_interpreter(std::string const& name, std::string const& path,
                              std::vector<std::string> const& environment, int depth = 0) {
-  constexpr int kDeepest = 4;  // of the kernel, which then says ELOOP
+  constexpr int kDeepest = 4;  // the kernel's limit; beyond it execve fails with ELOOP
   os::UniqueFd const file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  std::array<char, 256> start{};  // the kernel reads no more
+  std::array<char, 256> start{};  // as much as the kernel reads
   auto const size = os::retried([&] { return ::read(file.get(), start.data(), start.size()); });
   std::string_view const begin(start.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
   auto const line = read_first_line(begin);
@@ -65,13 +64,14 @@ Interpreter find_interpreter(std::string const& name, std::string const& path,
     return runs ? Interpreter{}
                 : Interpreter{"", os::explain_failed_start(name, os::SpawnStage::exec, ENOEXEC), ENOEXEC};
   }
-  // The kernel knows no PATH.
+  // The kernel does not search PATH.
   auto const place = (line.interpreter.find('/') == std::string::npos ? "./" : "") + line.interpreter;
   auto const by_kernel = os::find_program(place, environment);
   bool const by_env = by_kernel.error == 0 && !line.by_env.empty();
   auto const found = by_env ? os::find_program(line.by_env, environment) : by_kernel;
   if (found.error == 0) {
-    // What env cannot execute it hands to a shell, or looks for the next one of that name.
+    // Behind env nothing deeper is checked: env runs what it cannot execute in a shell, or tries the next match in
+    // PATH.
     auto deeper =
         by_env || depth == kDeepest ? Interpreter{} : find_interpreter(found.path, found.path, environment, depth + 1);
     return deeper.missing.empty() ? Interpreter{found.path} : deeper;
@@ -88,8 +88,8 @@ Interpreter find_interpreter(std::string const& name, std::string const& path,
           found.error};
 }
 
-/// The script that Python is given, by cxxrun itself or in the command; "" when none is known. A command that is a
-/// script itself may look for its own elsewhere: in a container, say.
+/// The script that Python runs, named by cxxrun or in the command; "" when none is known. When the command itself is a
+/// script, its arguments are not checked: it may look for them elsewhere, for example in a container.
 std::string script_of(WorkerSpec const& spec, Interpreter const& interpreter) {
   auto const command = warm_command(spec.argv);
   auto const named = command && interpreter.path.empty() ? spec.argv[command->script] : "";
@@ -100,7 +100,7 @@ WorkerProgram cannot_run(std::string const& what, int error, std::string why) {
   return {"", "", error, std::move(why), what};
 }
 
-/// What to type when there is a file, and it may not be executed.
+/// Why a file that exists may not be executed, and what to type instead.
 std::string why_not_executable(std::string const& path) {
   struct stat info {};
   struct statvfs system {};
@@ -123,7 +123,7 @@ WorkerProgram no_program(WorkerSpec const& spec, os::FoundProgram const& found) 
                       found.error == EACCES ? "cannot start '" + name + "': " + why_not_executable(found.path)
                                             : os::explain_failed_start(name, os::SpawnStage::find, found.error));
   }
-  // The user has not named this program, but what it runs: "python3 -u train.py", "python3 -u -m train".
+  // The user has not named this program but the script or module: "python3 -u train.py", "python3 -u -m train".
   auto const& named = spec.script.empty() ? spec.argv.at(3) : spec.script;
   return cannot_run(found.path, found.error,
                     "cannot start '" + name + "', which runs '" + named + "': " +
@@ -133,7 +133,8 @@ WorkerProgram no_program(WorkerSpec const& spec, os::FoundProgram const& found) 
                         "; load the module or environment with Python, or name one in PYTHON_EXEC");
 }
 
-/// Nothing when Python can read it. Else its own words would come out, from every rank and after each restart.
+/// Nothing when Python can read the script. Without this check every rank would print Python's own error, after each
+/// restart again.
 std::optional<WorkerProgram> cannot_read(std::string const& script) {
   bool const read = access(script.c_str(), R_OK) == 0;
   int const error = !read ? errno : 0;

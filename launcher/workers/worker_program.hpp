@@ -1,5 +1,4 @@
-// What the start of a worker would execute, looked at without starting it: for the start itself and for --dry-run.
-// Shell.
+// Finds the program of a worker and checks that it can be executed, for the start of workers and for --dry-run. Shell.
 #pragma once
 
 #include <string>
@@ -9,14 +8,14 @@
 namespace cxxrun::launcher {
 
 struct WorkerProgram {
-  std::string path;  ///< the file to execute; "" when there is none. With ENOEXEC the kernel has the last word: it may
-                     ///< know formats that nobody here knows of
-  std::string run_by;  ///< the interpreter of its first line, through `env` too; "" for what is no script
-  int error = 0;       ///< errno; 0 when it can be executed, its interpreter too, and its script be read
+  std::string path;    ///< the file to execute; "" when there is none. Set with ENOEXEC, too: the kernel may know more
+                       ///< executable formats than this check
+  std::string run_by;  ///< the interpreter that its first line names, also through `env`; "" when it is not a script
+  int error = 0;       ///< errno; 0 when program and interpreter can be executed and the script can be read
   std::string why;     ///< one line with what to type instead
-  std::string what;    ///< the file that is in the way
+  std::string what;    ///< the file that causes the error
 };
-/// A loader that a binary is linked to, and a script that only its interpreter may read, are not looked at.
+/// Does not check the dynamic loader of a binary, nor a script that only its interpreter can read.
 [[nodiscard]] WorkerProgram find_worker_program(WorkerSpec const& spec);
 
 /// "/home/u/job/train" for "./train"; a name without a slash stays as it is.

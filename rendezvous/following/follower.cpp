@@ -9,14 +9,15 @@ namespace cxxrun::rendezvous::follower {
 namespace {
 
 constexpr Millis kPatienceWithoutHeartbeats{5000};
-constexpr int kFirstAnswer = 4;  ///< timeouts: a coordinator that a crowd calls may answer its first beats late
+/// A coordinator that thousands call at once may answer first beats late: it has this many timeouts for that.
+constexpr int kFirstAnswer = 4;
 
-/// What the other end must not count on any more: a higher ballot is promised to somebody else.
+/// Whether the other end must get no echoes any more: another candidate has our promise of a higher ballot.
 bool muted(State const& state, Link const& link) {
   return state.acceptor.promised.round >= kFirstElectedRound && link.coordinator != state.promised_to;
 }
 
-/// The newest generation in which this agent has a seat.
+/// The newest generation in which this agent has a seat; 0: none.
 std::uint64_t seat(State const& state) {
   if (state.prepared) {
     return state.prepared->number;
@@ -31,6 +32,16 @@ void beat(Turn& turn, LinkId id) {
     Beat const message{own_time(turn.now), muted(turn.state, *link) ? 0 : link->echo, seat(turn.state)};
     turn.act(TellBeat{id, message});
   }
+}
+
+/// Without an address or port: Dial then calls wherever the coordinator was looked for, not only where it was reached.
+Successor coordinator_of(Known const& decided) {
+  Successor to;
+  to.rank = decided.decree.coordinator;
+  auto const known = std::find_if(decided.successors.begin(), decided.successors.end(),
+                                  [&](Successor const& each) { return each.rank == to.rank; });
+  to.host = known == decided.successors.end() ? "" : known->host;
+  return to;
 }
 
 }  // namespace
@@ -53,12 +64,12 @@ void link_up(Turn& turn, LinkId id, std::string const& coordinator, bool relayed
     return;
   }
   bool const called_back = turn.state.recall && turn.state.recall->link == id;
-  if (called_back && !turn.state.decided.rank) {  // no member of anything: it is one of those that wait
+  if (called_back && !turn.state.decided.rank) {  // a spare has no vote: it follows at once
     turn.act(TellLink{id, follower_info(turn)});
     turn.state.recall.reset();
     turn.state.main = id;
   }
-  if (id != turn.state.main && !turn.state.search && !called_back) {  // a suspect, and alive
+  if (id != turn.state.main && !turn.state.search && !called_back) {  // a suspect answers, so it is alive
     turn.state.suspects.erase(link->to.rank);
     turn.state.links.erase(id);
     turn.act(HangUp{id});
@@ -154,7 +165,7 @@ void adopt(Turn& turn) {
   state.dead.clear();
   state.decided.survives = generation.survives && state.decided.led;
   state.decided.hosts = generation.hosts;
-  state.acceptor = decided(state.acceptor, generation.number);
+  state.acceptor = on_decided(state.acceptor, generation.number);
   state.promised_to.clear();
   state.favoured = 0;
   state.round = 0;
@@ -233,6 +244,53 @@ std::optional<TimePoint> due(State const& state, Policy const& policy) {
   return earliest({search_due(state), beats ? state.next_beat : std::nullopt,
                    watched ? std::optional(*main->heard + policy.lease.silence()) : std::nullopt});
 }
+
+// ---- calling a lost coordinator again ----
+
+Millis recall_time(Policy const& policy) {
+  return patience(policy) * 2 / 5;
+}
+
+void recall(Turn& turn, std::string how) {
+  abandon(turn, "nobody can take over");
+  Recall recall;
+  recall.how = std::move(how);
+  recall.again = turn.now;
+  recall.until = turn.now + recall_time(turn.policy);
+  turn.state.recall = std::move(recall);
+  call_again(turn);
+}
+
+bool is_lost_for_good(State const& state, TimePoint now) {
+  return state.recall && (state.recall->over || now >= state.recall->until);
+}
+
+bool recall_failed(Turn& turn, LinkId id, bool refused) {
+  auto& recall = turn.state.recall;
+  if (!recall || recall->link != id) {
+    return false;
+  }
+  turn.state.links.erase(id);
+  recall->link = 0;
+  recall->over = refused;
+  recall->again = turn.now + turn.policy.spacing;
+  return true;
+}
+
+void call_again(Turn& turn) {
+  auto& recall = turn.state.recall;
+  if (!recall || recall->link != 0 || turn.now < recall->again) {
+    return;
+  }
+  Link link;
+  link.to = coordinator_of(turn.state.decided);
+  link.dialled = true;
+  recall->link = ++turn.state.last_link;
+  turn.act(Dial{recall->link, link.to});
+  turn.state.links.emplace(recall->link, std::move(link));
+}
+
+// ---- searching ----
 
 bool can_search(State const& state) {
   return state.decided.decree.number > 0 && state.decided.survives && !state.decided.successors.empty();

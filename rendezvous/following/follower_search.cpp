@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "rendezvous/following/follower.hpp"
@@ -8,7 +9,8 @@
 namespace cxxrun::rendezvous::follower {
 namespace {
 
-constexpr std::uint32_t kPatientRounds = 5;  ///< times as many as a voter's: a spare's, while somebody may come to lead
+/// A spare waits for this many times the rounds of a voter, as long as it has a link to a possible coordinator.
+constexpr std::uint32_t kPatientRounds = 5;
 
 std::string where(Successor const& successor) {
   return successor.address + " " + std::to_string(successor.port);
@@ -18,7 +20,7 @@ bool is_own(State const& state, Successor const& successor) {
   return state.decided.rank && *state.decided.rank == successor.rank;
 }
 
-/// The first of those that may take over for which this holds; null: none.
+/// The first successor for which `holds` is true; null: none.
 template <class Holds>
 Successor const* find_successor(State const& state, Holds const& holds) {
   auto const& all = state.decided.successors;
@@ -31,21 +33,23 @@ Successor const* own_successor(State const& state) {
   return find_successor(state, [&](Successor const& each) { return is_own(state, each); });
 }
 
-/// Until one that has refused is called again.
+/// How long to wait before calling an address again that refused.
 Millis pause_after_refusal(Policy const& policy) {
   return patience(policy) / 5;
 }
 
-/// One successor's turn. Those before it that are dead do not count; the lost coordinator stands last, if it is alive
-/// after all, but is called at once.
-struct Turns {
+/// When this successor is called, or campaigns if it is this agent.
+struct SearchTurn {
   Successor const* successor = nullptr;
   TimePoint at;
 };
 
-std::vector<Turns> turns(State const& state) {
+/// The turns of a round, `spacing` apart in rank order. Dead addresses take no time. The lost coordinator may be alive
+/// after all: it is called at once, but campaigns last.
+std::vector<SearchTurn> turns(State const& state) {
+  assert(state.search);
   Search const& search = *state.search;
-  std::vector<Turns> result;
+  std::vector<SearchTurn> result;
   Millis offset{0};
   Successor const* lost = nullptr;
   for (auto const& successor : state.decided.successors) {
@@ -88,9 +92,9 @@ void dial(Turn& turn, Successor const& successor) {
   turn.act(Dial{state.last_link, successor});
 }
 
-/// An orderly end without a goodbye and a refused port prove that the coordinator's agent and its parent are dead: the
-/// port is theirs until all that they started is gone. Not where it is a loopback address told for another host, nor
-/// with a fence, to which a coordinator that has stepped down is a rival.
+/// Suspects the lost coordinator of being dead. An orderly end without a goodbye and a refused port prove it: its agent
+/// and that one's parent hold the port until everything they started is gone. Not if its address is a loopback address
+/// of another host, and not with a fence, where a coordinator that has stepped down may still claim it.
 void suspect(Turn& turn, std::string const& lost) {
   State& state = turn.state;
   auto const* const own = own_successor(state);
@@ -103,9 +107,9 @@ void suspect(Turn& turn, std::string const& lost) {
   }
 }
 
-/// Somebody leads already, and waits for workers of the suspects: the port of a host that is dying may not have refused
-/// the first call. Of how many members there are, the few that may take over call again, and the spares: they say
-/// little, so that hardly anything of theirs is unread when a process dies, and they see its orderly end.
+/// A new coordinator leads already and waits for the suspects' workers, since the port of a dying host may not have
+/// refused the first call. Only possible successors and spares call again, to limit the load. Spares send little, so
+/// there is seldom unread data that turns their orderly end into a reset.
 bool asks_after_suspects(State const& state) {
   return !state.search && state.main != 0 && (own_successor(state) != nullptr || !state.decided.rank);
 }
@@ -144,7 +148,7 @@ void start_campaign(Turn& turn, Successor const& own) {
   State& state = turn.state;
   state.search->campaigned = true;
   if (state.favoured != 0 && !state.links.at(state.favoured).own) {
-    return;  // somebody else has our promise, and time
+    return;  // another candidate has our promise and gets its time
   }
   state.round = std::max({state.acceptor.promised.round, state.round, kFirstElectedRound - 1}) + 1;
   rendezvous::Campaign campaign;
@@ -166,7 +170,7 @@ void start_campaign(Turn& turn, Successor const& own) {
   turn.say(Level::debug, "campaigns in round " + std::to_string(state.round));
 }
 
-/// Whose turn has come: called, or campaigning when it is ours.
+/// Calls the successors whose turn has come, and campaigns if it is our own turn.
 void take_turns(Turn& turn) {
   State& state = turn.state;
   Successor const* own = nullptr;
@@ -187,7 +191,7 @@ void take_turns(Turn& turn) {
   }
 }
 
-/// Whoever did not listen, or hung up, may yet come to lead, or have led all the time beyond a cut.
+/// An agent that did not listen or hung up may still come to lead, or may have led all along behind a partition.
 void call_later(Turn& turn, Successor const& successor, Millis after) {
   turn.state.search->called.erase(where(successor));
   turn.state.search->again[where(successor)] = turn.now + after;
@@ -202,20 +206,20 @@ void begin_round(Turn& turn, Millis spacing) {
   search.again.clear();
   auto const order = turns(turn.state);
   auto const own = std::find_if(order.begin(), order.end(),
-                                [&](Turns const& entry) { return is_own(turn.state, *entry.successor); });
+                                [&](SearchTurn const& entry) { return is_own(turn.state, *entry.successor); });
   search.until = turn.now + patience(turn.policy) * 2 + spacing * (own - order.begin());
   tell_again(turn);
   take_turns(turn);
 }
 
-/// The candidate that has our promise is connected and answers: nobody campaigns against it.
+/// Whether the candidate that has our promise is connected and answers; then this agent does not campaign.
 bool is_in_good_hands(State const& state, TimePoint now, Policy const& policy) {
   Link const* const link = find(state, state.favoured);
   return link != nullptr && !link->own &&
          (policy.lease.timeout <= Millis{0} || (link->heard && now < *link->heard + policy.lease.timeout));
 }
 
-/// A spare has no say: it waits as long as anybody is left who may come to lead.
+/// Whether this is a spare, which has no vote, with a link to an agent that may come to lead.
 bool can_only_wait(State const& state) {
   return !state.decided.rank && std::any_of(state.links.begin(), state.links.end(), [&](auto const& entry) {
     Link const& link = entry.second;
@@ -236,7 +240,7 @@ void hang_up_all(Turn& turn) {
   turn.state.next_beat.reset();
 }
 
-/// Where the coordinator listens that is being lost.
+/// Where the coordinator that is being lost listens; "" = not known.
 std::string where_leader(State const& state) {
   if (Link const* const main = find(state, state.main); main != nullptr && main->dialled) {
     return where(main->to);
@@ -250,13 +254,12 @@ std::string where_leader(State const& state) {
 
 void search(Turn& turn, std::string how, Ended ended) {
   State& state = turn.state;
-  // Members notice a silence up to one beat apart: nobody's turn comes before the one in front of it can have noticed.
+  // Members notice a silence up to one beat apart. One beat more between turns lets an earlier successor notice first.
   bool const silent = is_silent(state, turn.now, turn.policy);
   Search search;
   search.how = std::move(how);
   search.lost = where_leader(state);
-  // Lost by its own agent, the coordinator inside may still be a candidate: it ends when this agent promises to
-  // another.
+  // If this agent led itself, its coordinator may still be a candidate, until this agent promises to another one.
   Link const* const main = find(state, state.main);
   search.campaigning = main != nullptr && main->own;
   if (ended == Ended::in_order && (main == nullptr || !main->relayed)) {
@@ -280,7 +283,7 @@ void search_in(Turn& turn, LinkId leader) {
       follow(turn, leader);
       return;
     }
-    begin_round(turn, turn.policy.spacing);  // a candidate has told so, maybe our own: whoever is elected will call
+    begin_round(turn, turn.policy.spacing);  // the news came from a candidate; the elected coordinator will call
     return;
   }
   auto const* const own = own_successor(state);
@@ -289,7 +292,8 @@ void search_in(Turn& turn, LinkId leader) {
   }
   bool const campaigned = search.campaigning;
   begin_round(turn, turn.policy.spacing);
-  if (campaigned && !search.campaigned && own != nullptr) {  // whoever has brought a decision about goes on at once
+  if (campaigned && !search.campaigned &&
+      own != nullptr) {  // our campaign brought the decision about: continue at once
     start_campaign(turn, *own);
   }
 }
@@ -311,10 +315,10 @@ void link_down(Turn& turn, LinkId id) {
   if (!link.own) {
     state.search->dead.insert(where(link.to));
     call_later(turn, link.to, pause_after_refusal(turn.policy));
-  } else if (state.search->campaigning) {  // it led to our last campaign, this is the next one
+  } else if (state.search->campaigning) {  // the link was of our last campaign; this is the next one
     dial(turn, link.to);
   }
-  if (was_favoured && !link.own) {  // the next one's turn, within the same round
+  if (was_favoured && !link.own) {  // the candidate is gone: restart the turns, within the same round
     state.search->since = turn.now;
     state.search->campaigned = false;
   }
@@ -339,7 +343,7 @@ void link_failed(Turn& turn, LinkId id, bool refused) {
   if (!state.search) {
     return;
   }
-  if (!link.own) {  // silence proves nothing, and ends without a word
+  if (!link.own) {  // only a refusal proves that nothing listens there
     if (refused) {
       state.search->dead.insert(where(link.to));
     }
@@ -383,7 +387,7 @@ bool search_on(Turn& turn) {
     search.until = turn.now + patience(turn.policy) * 2;
     return true;
   }
-  // Who may come to lead may itself only wait: no agent stays for ever.
+  // The agent that a spare waits for may itself only wait, so the spare's rounds are limited, too.
   if (++search.tries >= turn.policy.tries * (can_only_wait(state) ? kPatientRounds : 1)) {
     return false;
   }

@@ -6,13 +6,13 @@
 namespace cxxrun::rendezvous::follower {
 namespace {
 
-/// A candidate has this agent's vote: its own campaign is over, and the candidate gets time.
+/// A candidate has this agent's vote: ends this agent's own campaign and gives the candidate time.
 void favour(Turn& turn, LinkId id, std::string const& why) {
   State& state = turn.state;
   Link const& link = state.links.at(id);
   state.promised_to = link.coordinator;
   if (state.favoured != id) {
-    if (state.favoured != 0) {  // it would count on this agent, and wait for it, for as long as a silence is
+    if (state.favoured != 0) {  // tell the old candidate, else it counts on this agent until the silence timeout
       Acceptor const& acceptor = state.acceptor;
       turn.act(TellLink{state.favoured,
                         Vote{acceptor.after, acceptor.promised, acceptor.promised, acceptor.accepted, Millis{0}}});
@@ -35,8 +35,8 @@ std::string name_of(Ballot ballot) {
   return std::to_string(ballot.round) + "." + std::to_string(ballot.rank);
 }
 
-/// Whoever says again what is decided has been elected: by this agent's promise too if it votes. A candidate that has
-/// not been says the same to every agent that seems to know less, and may hear too late that it does not.
+/// Whether the sender of a Decided that this agent knows already was elected. To a voter it was only if it has the
+/// voter's promise: a candidate that is not elected sends Decided, too, to agents that seem to know less.
 bool may_lead(State const& state, LinkId id) {
   return obeys(state, id) && (!state.decided.rank || state.promised_to == state.links.at(id).coordinator);
 }
@@ -55,7 +55,7 @@ void hear(Turn& turn, LinkId id, VoteRequest const& message) {
     turn.say(Level::debug, "ignored: vote asked about the generation after " + std::to_string(message.after));
     return;
   }
-  Answer const answer = asked(state.acceptor, message.after, message.ballot);
+  Answer const answer = on_vote_request(state.acceptor, message.after, message.ballot);
   state.acceptor = answer.next;
   auto const silent =
       state.last_contact ? std::chrono::duration_cast<Millis>(turn.now - *state.last_contact) : Millis{0};
@@ -76,7 +76,7 @@ void hear(Turn& turn, LinkId id, Propose const& message) {
                                std::to_string(message.decree.after));
     return;
   }
-  Answer const answer = proposed(state.acceptor, message.ballot, message.decree);
+  Answer const answer = on_proposal(state.acceptor, message.ballot, message.decree);
   if (!answer.yes && answer.next.promised <= message.ballot) {
     turn.say(Level::debug, "ignored: a second decree under ballot " + name_of(message.ballot));
     return;
@@ -129,10 +129,10 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
   if (state.prepared && state.prepared->number <= decree.number) {
     state.prepared.reset();
   }
-  state.last_contact.reset();  // whom its coordinator has granted what meanwhile is not known here
+  state.last_contact.reset();  // its coordinator may have granted leases that are not known here
   turn.say(Level::debug, "learned that generation " + std::to_string(decree.number) + " is decided");
   if (state.search) {
-    search_in(turn, message.leads && !message.successors.empty() ? id : 0);  // who leads names its successors
+    search_in(turn, message.leads && !message.successors.empty() ? id : 0);  // a leader names its successors
   }
   return true;
 }

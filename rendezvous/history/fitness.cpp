@@ -1,17 +1,18 @@
 #include "rendezvous/history/fitness.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <iterator>
 #include <utility>
 
 #include "rendezvous/history/ledger.hpp"
-#include "rendezvous/history/retrying.hpp"
+#include "rendezvous/history/restarts.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-constexpr std::size_t kMostFaults = 1000;  // a job of a month has few
+constexpr std::size_t kMostFaults = 1000;  // far more than a job of a month has
 
 std::string what_of(WorkerExit const& exit) {
   return "rank " + std::to_string(exit.rank) + (exit.hung.empty() ? ": " + exit.status.describe() : " " + exit.hung);
@@ -21,17 +22,17 @@ bool is_of(NodeFault const& fault, std::string const& key, std::string const& ho
   return fault.key.empty() ? fault.host == host : fault.key == key;
 }
 
-/// Acquits whoever this failure does not spare.
-void acquit(Fitness& fitness, FirstFailure const& first, std::uint64_t look, Blame& result) {
+/// Clears suspects that have the rank of this failure, or the same look.
+void clear_suspects(Fitness& fitness, FirstFailure const& first, std::uint64_t look, Attribution& result) {
   for (auto it = fitness.suspects.begin(); it != fitness.suspects.end();) {
     auto const& [key, suspect] = *it;
-    bool const rank = suspect.group_rank == first.group_rank;
-    if (!rank && suspect.look != look) {
+    bool const same_rank = suspect.group_rank == first.group_rank;
+    if (!same_rank && suspect.look != look) {
       ++it;
       continue;
     }
-    (rank ? result.ranks : result.looks).push_back(key);
-    if (rank) {
+    (same_rank ? result.by_rank : result.by_look).push_back(key);
+    if (same_rank) {
       fitness.failing.insert(first.group_rank);
       std::erase_if(fitness.faults, [&](auto const& fault) { return is_of(fault, it->first, it->second.host); });
     }
@@ -49,6 +50,7 @@ std::vector<NodeFault> faults_of(Fitness const& fitness, std::string const& key,
 }
 
 std::string fault_text(std::vector<NodeFault> const& faults) {
+  assert(!faults.empty());
   return "the cause of " + std::to_string(faults.size()) + " failures, the last one " + faults.back().what;
 }
 
@@ -64,7 +66,7 @@ std::vector<NodeFault> faults_in_short(Fitness const& fitness) {
   for (auto fault : fitness.faults) {
     fault.host = decree_text(fault.host);
     fault.what = decree_text(fault.what);
-    if (!fault.key.empty() && fault.key == decree_text(fault.key)) {  // a key that is cut would be another node's
+    if (!fault.key.empty() && fault.key == decree_text(fault.key)) {  // a key cut short would be that of another node
       brief.push_back(std::move(fault));
     }
   }
@@ -78,29 +80,31 @@ void inherit_faults(Fitness& fitness, std::vector<NodeFault> const& decided) {
   fitness.faults.insert(fitness.faults.end(), decided.begin(), decided.end());
 }
 
-Blame blame(Fitness& fitness, FirstFailure const& first) {
-  if (first.exit.of_job) {  // no node's fault, and no failure in the row of one
-    fitness.culprit.clear();
+Attribution attribute_failure(Fitness& fitness, FirstFailure const& first) {
+  if (first.exit.of_job) {  // no node's fault, and it ends the row of the last node
+    fitness.last_node.clear();
     return {};
   }
   std::uint64_t const look = look_of(first.exit);
-  if (std::exchange(fitness.culprit, first.key) != first.key) {
+  if (std::exchange(fitness.last_node, first.key) != first.key) {
     fitness.in_a_row = 0;
     fitness.doubtful.clear();
   }
   ++fitness.in_a_row;
-  Blame result;
-  acquit(fitness, first, look, result);
+  Attribution result;
+  clear_suspects(fitness, first, look, result);
   bool const elsewhere = std::any_of(fitness.faults.begin(), fitness.faults.end(), [&](NodeFault const& fault) {
     return fault.look == look && !is_of(fault, first.key, first.host);
   });
-  if (elsewhere || !result.looks.empty()) {
+  if (elsewhere || !result.by_look.empty()) {
     fitness.common.insert(look);
     std::erase_if(fitness.faults, [look](NodeFault const& fault) { return fault.look == look; });
   }
   if (fitness.failing.contains(first.group_rank) || fitness.common.contains(look)) {
     return result;
   }
+  // A worker that was killed shows a fault of its node. An exit with a code may be the program's own doing: it counts
+  // only once the node is excluded for it.
   bool const killed =
       (!first.exit.hung.empty() && !first.exit.status.ok()) || first.exit.status.kind == ExitStatus::Kind::signalled;
   NodeFault fault{first.host, what_of(first.exit), look, first.key};
@@ -109,14 +113,14 @@ Blame blame(Fitness& fitness, FirstFailure const& first) {
   } else {
     note_fault(fitness, std::move(fault));
   }
-  result.running = fitness.in_a_row >= 2;
-  result.again = result.running || faults_of(fitness, first.key, first.host).size() >= kFaultsEnough;
+  result.in_a_row = fitness.in_a_row >= 2;
+  result.repeated = result.in_a_row || faults_of(fitness, first.key, first.host).size() >= kFaultsEnough;
   return result;
 }
 
-void suspect(Fitness& fitness, FirstFailure const& first) {
+void add_suspect(Fitness& fitness, FirstFailure const& first) {
   fitness.suspects[first.key] = {first.host, first.group_rank, look_of(first.exit)};
-  for (auto& fault : std::exchange(fitness.doubtful, {})) {  // somebody else is tried in its place
+  for (auto& fault : std::exchange(fitness.doubtful, {})) {  // another node is tried in its place
     note_fault(fitness, std::move(fault));
   }
 }

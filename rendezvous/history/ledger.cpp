@@ -14,10 +14,10 @@ void drop_oldest(History& history, std::size_t most) {
   }
 }
 
-/// From when to when the generation under way trained; what checkpoints took of that is put at its end.
+/// The time that the generation trained; its checkpoints are placed at the end.
 struct Trained {
   TimePoint from;
-  TimePoint checkpoints;
+  TimePoint checkpoints;  ///< end of the training, begin of the checkpoints
   TimePoint to;
 };
 
@@ -26,10 +26,10 @@ Trained trained(Ledger const& ledger, bool failed, TimePoint end) {
     return std::clamp(at.value_or(end), least, end);
   };
   StepTimes const& steps = ledger.steps;
-  bool const none = !steps.first && ledger.history.steps;  // it would have told of one
+  bool const none = !steps.first && ledger.history.steps;  // the program reports steps, and has reported none
   TimePoint const from = steps.first || none ? within(steps.first, *ledger.running) : *ledger.running;
   TimePoint const to = failed ? within(steps.last, from) : end;
-  // A checkpoint that was made after the end, because of it, is no part of what lies before.
+  // A checkpoint made after the end, because of the end, is no part of the time before.
   Clock::duration const later = std::max(steps.last.value_or(end), end) - end;
   return {from, to - std::clamp<Clock::duration>(steps.checkpoints.value_or(Millis{0}) - later, Millis{0}, to - from),
           to};
@@ -67,19 +67,19 @@ std::vector<story::Stretch> book_wait(Ledger& ledger, TimePoint until) {
   return book(ledger, until, owes(ledger.history) ? Spent::lost : Spent::waiting);
 }
 
-void run(Ledger& ledger, TimePoint now) {
+void start_generation(Ledger& ledger, TimePoint now) {
   open_ledger(ledger, now);
   ledger.running = now;
   ledger.stopping.reset();
   ledger.steps = {};
 }
 
-void stop(Ledger& ledger, TimePoint now) {
+void stop_generation(Ledger& ledger, TimePoint now) {
   ledger.stopping = now;
 }
 
-void note_steps(Ledger& ledger, StepsAgo const& told, TimePoint now) {
-  ledger.steps = both(ledger.steps, at(told, now));
+void note_steps(Ledger& ledger, StepsAgo const& reported, TimePoint now) {
+  ledger.steps = both(ledger.steps, at(reported, now));
 }
 
 std::vector<story::Stretch> close_generation(Ledger& ledger, PastGeneration what, TimePoint now) {
@@ -110,7 +110,8 @@ std::vector<story::Stretch> close_generation(Ledger& ledger, PastGeneration what
 }
 
 std::string decree_text(std::string const& text) {
-  std::string line = text.substr(0, kWhyOfDecree);  // what JSON would write in another way is written in its own
+  std::string line = text.substr(0, kWhyOfDecree);
+  // Replaces what JSON would escape or, like invalid UTF-8, alter.
   std::replace_if(
       line.begin(), line.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   std::replace_if(

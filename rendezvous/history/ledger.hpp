@@ -1,8 +1,8 @@
-// Ledger: keeps the history of a job (values/history.hpp): where its time went, generation by generation. Pure.
+// Ledger: accounts for the wall time of a job, generation by generation (values/history.hpp). Pure.
 //
-// Time is booked from the start on, without a gap and never twice: the account is always complete up to the moment that
-// was booked last, which is its total. What a generation trained is known only when it has ended, so nothing is booked
-// while workers run. Of checkpoints it is known how long they took, not when: they are booked at the end.
+// Time is booked from the start on, without gaps and never twice: the account is complete up to the moment booked last,
+// which is its total. What a generation has trained is known only when it has ended, so nothing is booked while workers
+// run. For checkpoints it is known how long they took, but not when: they are booked at the end of the training.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "rendezvous/values/history.hpp"
-#include "rendezvous/values/steps.hpp"
+#include "rendezvous/values/progress.hpp"
 #include "rendezvous/values/story.hpp"
 #include "src/base/core/time.hpp"
 
@@ -20,36 +20,37 @@ namespace cxxrun::rendezvous {
 struct Ledger {
   std::optional<TimePoint> start;  ///< of the job, by this clock
   History history;
-  std::optional<TimePoint> running;   ///< workers of a generation run, or are being stopped: since
-  std::optional<TimePoint> stopping;  ///< that generation: since
-  StepTimes steps;                    ///< of its workers, as far as they have been told
+  std::optional<TimePoint> running;   ///< since when workers of a generation run, or are being stopped
+  std::optional<TimePoint> stopping;  ///< since when that generation is being stopped
+  StepTimes steps;                    ///< of its workers, as far as reported
 };
 
-/// Since the job's start.
+/// Time since the job's start.
 [[nodiscard]] Millis age(Ledger const& ledger, TimePoint now);
-/// The job has begun, unless it had before.
+/// The job begins now, unless it has begun before.
 void open_ledger(Ledger& ledger, TimePoint now);
-/// A generation has ended in failure and none has trained since: what passes is lost to it.
+/// The last generation failed and none has trained since: time is booked as lost to it.
 [[nodiscard]] bool owes(History const& history);
 
-/// Books what has passed since; of no use while workers run.
+/// Books the time up to `until`. Not for use while workers run.
 [[nodiscard]] std::vector<story::Stretch> book(Ledger& ledger, TimePoint until, Spent on);
-/// The same, while no worker runs: as lost, where something is owed.
+/// The same while no worker runs: as lost or as waiting.
 [[nodiscard]] std::vector<story::Stretch> book_wait(Ledger& ledger, TimePoint until);
 
-void run(Ledger& ledger, TimePoint now);
-void stop(Ledger& ledger, TimePoint now);
-void note_steps(Ledger& ledger, StepsAgo const& told, TimePoint now);
+/// The workers of a generation start, and are told to stop.
+void start_generation(Ledger& ledger, TimePoint now);
+void stop_generation(Ledger& ledger, TimePoint now);
+void note_steps(Ledger& ledger, StepsAgo const& reported, TimePoint now);
 
-/// All workers of the generation under way have ended: books what it did, and adds it to the past. `what` says who it
-/// was and why it ended; its times are filled in. Nothing when no workers have run.
+/// All workers of the generation have ended: books its time and appends it to the past. `what` has its identity and why
+/// it ended; the times are filled in. Does nothing if no workers have run.
 [[nodiscard]] std::vector<story::Stretch> close_generation(Ledger& ledger, PastGeneration what, TimePoint now);
 
-/// A text as a decree has it: every voter has to hold the same bytes.
+/// The text as a decree has it: short printable ASCII, so that every voter holds the same bytes.
 [[nodiscard]] std::string decree_text(std::string const& text);
 /// What goes into a decree.
 [[nodiscard]] History in_short(History const& history);
-/// Goes on with what a decree has. `began`: the job, by this clock, as far as it is known.
+/// Starts over with the history of a decree. `began`: when the job began, by this clock, if known.
 void inherit(Ledger& ledger, History const& decided, std::optional<TimePoint> began, TimePoint now);
 
 }  // namespace cxxrun::rendezvous

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/ending.hpp"
 #include "rendezvous/membership/excluding.hpp"
 #include "rendezvous/membership/forming.hpp"
-#include "rendezvous/membership/granting.hpp"
-#include "rendezvous/membership/proposing.hpp"
+#include "rendezvous/membership/leases.hpp"
+#include "rendezvous/membership/roster.hpp"
 #include "rendezvous/membership/starting.hpp"
 #include "rendezvous/values/verdict.hpp"
 #include "src/base/core/exit_status.hpp"
@@ -24,7 +23,7 @@ StopReason told_to_end(NodeInfo const& node, Leaving const& how) {
   return {StopKind::user, how.signal, node.host + " was told to end by " + signal_name(how.signal) + from};
 }
 
-/// A node that was excluded is told to end: nobody misses it, but the coordinator's node takes the job with it.
+/// An excluded node was told to end. That changes nothing, but if it is the coordinator's node the job ends with it.
 Next leave_excluded(Turn& turn, AgentId agent, Leaving const& how) {
   State& state = turn.state;
   NodeInfo const node = state.roster.excluded.at(agent);
@@ -38,7 +37,7 @@ Next leave_excluded(Turn& turn, AgentId agent, Leaving const& how) {
   return stay;
 }
 
-/// A member has gone (it is dropped already): what follows from it in each phase.
+/// A member is gone, and dropped already: what follows in each phase.
 Next lose_seat(Turn& turn, Seat& seat, Lost const& event) {
   State& state = turn.state;
   bool const was_done = seat.now == Seat::Now::succeeded;
@@ -68,8 +67,8 @@ Next lose_seat(Turn& turn, Seat& seat, Lost const& event) {
   return stay;
 }
 
-/// Its connection has ended, and that alone is no end of the agent: it may join again at once. So may one that was
-/// silent on a connection that somebody may have passed on.
+/// Whether the agent may live, although its connection has ended: then it may join again at once. A silent agent may
+/// live only if its connection may have been relayed.
 bool may_live(State const& state, NodeInfo const& node, Seat const* seat, Ended ended) {
   if (ended == Ended::silent && !node.relayed) {
     return false;
@@ -81,8 +80,8 @@ bool may_live(State const& state, NodeInfo const& node, Seat const* seat, Ended 
   return seat->leaving == 0 && !state.election.dead.contains(Held{state.number, rank});
 }
 
-/// Why nobody may be called lost who is not heard here any more: the others may go on without this coordinator; "": one
-/// may.
+/// Why this coordinator must not call the node lost: it may itself be cut off, and the others may go on without it. "":
+/// it may.
 std::string unfit_to_judge(Turn& turn, NodeInfo const& node) {
   State const& state = turn.state;
   bool const ending = state.phase == Phase::stopping && state.group.stop.kind == StopKind::user;
@@ -96,7 +95,7 @@ std::string unfit_to_judge(Turn& turn, NodeInfo const& node) {
   return out ? "too few members of " + name_of(state.proposer.decided.number) + " are heard" : "";
 }
 
-/// A node could take a seat, if there is one.
+/// A node is here that could take a seat: what follows in each phase.
 Next take_in(Turn& turn) {
   switch (turn.state.phase) {
     case Phase::forming: return consider_forming(turn);
@@ -138,7 +137,7 @@ Next consider_scale_out(Turn& turn) {
   if (!turn.policy.scale_out_now) {
     return stay;
   }
-  if (NodeInfo const* const node = whole_again(state)) {  // it was a member: no news for the others
+  if (NodeInfo const* const node = whole_again(state)) {  // it was a member, so the spacing of joins does not hold
     return next::Stopping{{StopKind::resize, 0, node->host + " has all of its workers again: forming again"}};
   }
   auto& last = state.timers.last_scale_out;
@@ -158,7 +157,7 @@ Next come_in(Turn& turn, AgentId agent, NodeInfo const& node) {
   return take_in(turn);
 }
 
-Next hear(Turn& turn, AgentId agent, Complete const& /*message*/) {
+Next handle(Turn& turn, AgentId agent, Complete const& /*message*/) {
   auto const it = turn.state.roster.left_out.find(agent);
   if (it == turn.state.roster.left_out.end() || std::exchange(it->second.whole, true)) {
     return stay;
@@ -191,7 +190,7 @@ Next lose(Turn& turn, Lost const& event) {
   Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, event.agent);
   bool const stopped = state.phase == Phase::stopping && seat != nullptr && seat->now == Seat::Now::stopped;
   bool const done = stopped || (seat != nullptr && seat->now == Seat::Now::succeeded);
-  bool const calls = event.ended != Ended::goodbye && rivalled(state, turn.policy);  // else nobody follows
+  bool const calls = event.ended != Ended::goodbye && rivalled(state, turn.policy);  // it may call, if followers can
   if (done && calls) {
     state.group.unaware.insert(node_key(node));
     state.timers.answer = state.phase == Phase::finished ? sees_off_until(turn) : state.timers.answer;

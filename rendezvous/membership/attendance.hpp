@@ -1,4 +1,4 @@
-// Attendance: how a node comes, and how it goes. Part of membership.
+// Attendance: how a node joins, and how it leaves or is lost. Part of membership.
 #pragma once
 
 #include <optional>
@@ -8,23 +8,24 @@
 
 namespace cxxrun::rendezvous {
 
-/// Why this node may not enter; nothing: it may.
+/// Why this node may not join; nothing: it may.
 [[nodiscard]] std::optional<Refused> objection(State const& state, NodeInfo const& node, Policy const& policy);
-/// A node may enter a running job when there is a seat, nobody is done yet and the last entry is long enough ago.
+/// Stops the running generation to take in a node, if a seat is free, no member has succeeded yet and the last time is
+/// long enough ago.
 [[nodiscard]] Next consider_scale_out(Turn& turn);
-/// The node is here, and part of what is formed next: now, soon if the job may grow, or later.
+/// Adds the node. It is part of the next generation: formed now, soon if the job may grow, or later.
 [[nodiscard]] Next come_in(Turn& turn, AgentId agent, NodeInfo const& node);
-/// It had been left out, and has its workers again: as if it came.
-[[nodiscard]] Next hear(Turn& turn, AgentId agent, Complete const& message);
-/// For the log: it waits, and until when if a seat is free.
+/// A node that was left out has its workers again: as if it joined.
+[[nodiscard]] Next handle(Turn& turn, AgentId agent, Complete const& message);
+/// Logs that the node waits as a spare.
 void say_spare(Turn& turn, NodeInfo const& node);
 /// An agent's connection has ended, or it was silent for too long.
 [[nodiscard]] Next lose(Turn& turn, Lost const& event);
-/// One agent was told to end. The job goes on without it when it is elastic and neither the coordinator's own node
-/// nor too many leave; else it ends for all.
+/// One agent was told to end. The job goes on without it if MIN others stay and it is not the coordinator's own node;
+/// else it ends for all.
 [[nodiscard]] Next leave(Turn& turn, AgentId agent, Leaving const& how);
-/// A node's health check failed: it takes no part in the job any more, and the others form without it. The check may
-/// belong to an earlier generation than the current one; no workers run on a node that checks.
+/// A node's health check failed: it is excluded, and the others form without it. The check may be of an earlier
+/// generation; no workers run on a node while it checks.
 [[nodiscard]] Next exclude_unfit(Turn& turn, AgentId agent, std::string const& why);
 
 }  // namespace cxxrun::rendezvous

@@ -9,17 +9,15 @@
 #include <unordered_set>
 #include <utility>
 
-#include "rendezvous/history/budget.hpp"
-#include "rendezvous/history/retrying.hpp"
-#include "rendezvous/membership/books.hpp"
+#include "rendezvous/history/restarts.hpp"
 #include "rendezvous/membership/excluding.hpp"
-#include "src/base/core/rank_name.hpp"
+#include "rendezvous/membership/roster.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-/// Who outweighs the others, from the top down.
+/// Which failure is the cause: the first of these that any worker has.
 enum class Weight { not_started, hung, killed, says_why, signalled, exited, waited, lost_peer, told_to_end };
 
 Weight weight(WorkerExit const& exit) {
@@ -27,7 +25,7 @@ Weight weight(WorkerExit const& exit) {
     return Weight::not_started;
   }
   if (!exit.hung.empty()) {
-    return Weight::hung;  // those that waited for it die of its death, and may be heard of first
+    return Weight::hung;  // workers that waited for it die of its death, and may be reported first
   }
   switch (exit.role) {
     case Role::culprit: break;
@@ -37,16 +35,16 @@ Weight weight(WorkerExit const& exit) {
   }
   bool const signalled = exit.status.kind == ExitStatus::Kind::signalled;
   if (signalled && exit.status.value == SIGKILL) {
-    return Weight::killed;  // that no other rank has brought about, while an exception may come from its death
+    return Weight::killed;  // not caused by another rank, while an exception may be caused by this death
   }
   return !exit.told.empty() ? Weight::says_why : signalled ? Weight::signalled : Weight::exited;
 }
 
-/// By its own words, or those of its victims, it was failing of itself when the stop came, which explains nothing then;
-/// or it has left them with 0.
-bool was_overtaken(WorkerExit const& exit, bool named) {
-  bool const fails = exit.ours && !exit.status.ok() && (named || !exit.told.empty()) && exit.role == Role::culprit;
-  return fails || (named && exit.status.ok());
+/// Our stop does not explain this exit: by its own last words, or because victims blame it, the worker was failing
+/// before the stop came. Or victims blame it, and it has ended with 0.
+bool was_overtaken(WorkerExit const& exit, bool blamed) {
+  bool const fails = exit.ours && !exit.status.ok() && (blamed || !exit.told.empty()) && exit.role == Role::culprit;
+  return fails || (blamed && exit.status.ok());
 }
 
 bool is_victim(Failure const& failure) {
@@ -67,7 +65,7 @@ std::vector<Failure> exits_that(Group const& group, Predicate const& holds) {
   return found;
 }
 
-/// How many ended how that are none of the failures.
+/// How the workers ended that are not among the failures, with their numbers.
 std::map<std::string, std::uint32_t> stopped_by_us(Group const& group, std::vector<Failure> const& failures) {
   std::unordered_set<std::uint32_t> failed;
   for (auto const& failure : failures) {
@@ -80,7 +78,8 @@ std::map<std::string, std::uint32_t> stopped_by_us(Group const& group, std::vect
     for (auto const& exit : seat.exits) {
       bool const signalled = exit.status.kind == ExitStatus::Kind::signalled;
       if (exit.ours && !failed.contains(exit.rank)) {
-        auto const why = exit.cause.substr(0, exit.cause.find("; "));  // without where it stood, and so alike for all
+        // Without where it stood, so that equal ends are counted together.
+        auto const why = exit.cause.substr(0, exit.cause.find("; "));
         ++ends[signalled ? signal_name(exit.status.value) + " by cxxrun" + (why.empty() ? "" : ": " + why)
                          : exit.status.describe() + ", asked to end by cxxrun"];
       }
@@ -89,8 +88,8 @@ std::map<std::string, std::uint32_t> stopped_by_us(Group const& group, std::vect
   return ends;
 }
 
-/// "rank 2 on node1 did not time out as 3 others did; ": every rank that says it timed out is a victim, and whom all of
-/// them waited for has said nothing. "" when it is not clear: no more have timed out than not.
+/// "rank 2 on node1 did not time out as 3 others did; ": ranks that timed out are victims, and the rank that they
+/// waited for has reported nothing. "" if that is not clear: no more have timed out than not.
 std::string waited_for(Group const& group, Failure const& first) {
   constexpr std::size_t kMostNamed = 3;
   if (weight(first.exit) != Weight::waited) {
@@ -111,8 +110,8 @@ std::string waited_for(Group const& group, Failure const& first) {
          " others did; ";
 }
 
-/// Who had ended with 0 before the stop came, where there are victims alone: that may be what they have died of. On its
-/// node the stop explains every end after it, so no clocks of different hosts are compared to find them.
+/// If all failures are victims: the workers that had ended with 0 before the stop, because that may be the reason. On
+/// each node the stop explains every later end, so this compares no clocks of different hosts.
 std::vector<Leaver> leavers(Group const& group, std::vector<Failure> const& failures) {
   std::vector<Leaver> found;
   if (failures.empty() || !std::all_of(failures.begin(), failures.end(), is_victim)) {
@@ -125,7 +124,7 @@ std::vector<Leaver> leavers(Group const& group, std::vector<Failure> const& fail
   return found;
 }
 
-/// "rank 0 on node1 had left with exit code 0; ", "" when nobody had.
+/// "rank 0 on node1 had left with exit code 0; "; "" if none had.
 std::string left_before(std::vector<Leaver> const& left) {
   constexpr std::size_t kMostNamed = 3;
   std::vector<std::string> names;
@@ -149,7 +148,7 @@ Ruling reform(State const& state, std::string line, std::map<std::uint32_t, std:
       Ruling::Next::reform, {}, after_end(state.restarts.streak, state.group.lived), std::move(unfit), std::move(line)};
 }
 
-/// Of members of the last generation that were lost, and are not back as somebody new.
+/// Members of the last generation that were lost and are not back as new nodes.
 std::vector<NodeInfo const*> lost_seats(State const& state) {
   std::set<std::string> back;
   for (auto const& [agent, node] : state.roster.present) {
@@ -183,19 +182,19 @@ Ruling after_failure(State const& state, Policy const& policy, TimePoint now, st
   Failure const& first = failures.front();
   bool const started = first.exit.status.kind != ExitStatus::Kind::not_started;
   End const end = started ? End::worker_failed : End::could_not_start;
-  // Of one that was overtaken by the stop the code may be the stop's.
+  // If the stop overtook the cause, its code may be that of the stop.
   int const code = std::max(1, failures[first.exit.ours && failures.size() > 1 ? 1 : 0].exit.status.shell_code());
   auto const left = left_before(leavers(state.group, failures));
   std::string const line = (left.empty() ? waited_for(state.group, first) : left) + describe(first);
   auto const streak = after_failure(state.restarts.streak, state.group.lived, first.exit);
   bool const may_be_there = started ? state.restarts.begun || state.group.lived || has_spare(state)  // of another node
                                     : state.restarts.executed;
-  auto const lacks = lacking(first.exit);
+  auto const lacks = missing_dependency(first.exit);
   bool const tries_anyway = policy.max_restarts_given && !is_missed_by_package(lacks);
   if (!tries_anyway && !may_be_there && !lacks.empty()) {
     return conclude(state, policy, end, code, line + (started ? "; not restarted: " + printable(lacks) : ""));
   }
-  if (auto const words = incurable(first.exit); !words.empty()) {
+  if (auto const words = permanent_failure(first.exit); !words.empty()) {
     return conclude(state, policy, end, code, line + "; not restarted: " + printable(words));
   }
   if (!policy.max_restarts_given && streak.alike >= kAlikeEnough) {
@@ -239,7 +238,7 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
   verdict.restart_window = policy.restart_window;
   verdict.followed = state.roster.fitness.lines;
   verdict.node_faults = state.roster.fitness.faults;
-  // Who loses several at once may be the one that is cut off, and memory is the job's own fault.
+  // If several were lost, this coordinator may be the one that is cut off; and memory is the job's own fault.
   if (verdict.lost_nodes.size() == 1 && !state.roster.perhaps_oom.contains(state.roster.gone.begin()->first)) {
     verdict.node_faults.push_back({verdict.lost_nodes.front(), "lost"});
   }
@@ -257,24 +256,24 @@ std::vector<Failure> failures_of(Group const& group) {
     heard.emplace(group.reports[i].exit.rank, i);
   }
   auto all = exits_that(group, [](WorkerExit const& exit) { return !exit.status.ok() && !exit.ours; });
-  // A failure announced by a node that was lost before it could tell the rest; or, whatever else was said,
-  // the one that started the stop: a stop for a failure always has one.
+  // Also reports without an exit in a Stopped message: of a node that was lost before, or of a blamed rank whose
+  // process goes on. And the report that began the stop, so that a stop for a failure always has a failure.
   for (auto const& report : group.reports) {
     auto const& seat = group.seats[report.group_rank];
     if (seat.now == Seat::Now::lost || all.empty() || report.exit.status.ok()) {
       all.push_back(Failure{seat.node.host, report.group_rank, report.exit});
     }
   }
-  // A victim may fail first while the culprit still unwinds, and the stop for it overtake the culprit.
+  // A victim may fail first while the culprit still unwinds; then the stop may overtake the culprit.
   if (!all.empty() && std::all_of(all.begin(), all.end(), is_victim)) {
-    std::unordered_set<std::uint32_t> named;
+    std::unordered_set<std::uint32_t> blamed;
     for (auto const& victim : all) {
       if (victim.exit.lost) {
-        named.insert(victim.exit.lost->rank);
+        blamed.insert(victim.exit.lost->rank);
       }
     }
     auto overtaken =
-        exits_that(group, [&](WorkerExit const& exit) { return was_overtaken(exit, named.contains(exit.rank)); });
+        exits_that(group, [&](WorkerExit const& exit) { return was_overtaken(exit, blamed.contains(exit.rank)); });
     for (auto& failure : overtaken) {
       if (failure.exit.status.ok()) {
         failure.exit.hung = "ended while others still called";
@@ -334,8 +333,8 @@ Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   if (std::any_of(seats.begin(), seats.end(), [](Seat const& seat) { return seat.now == Seat::Now::lost; })) {
     return reform(state, loss_line(state));
   }
-  // Nodes came or left in good health; or the coordinator was lost and is back, and its victims' failures with it.
-  return failures.empty() || state.proposer.taking_over() ? reform(state, "")  // said when it began
+  // Nodes came or left in good health; or a coordinator was lost, and these failures followed from that.
+  return failures.empty() || state.proposer.taking_over() ? reform(state, "")  // logged when the stop began
                                                           : after_failure(state, policy, now, failures);
 }
 

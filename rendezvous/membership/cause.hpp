@@ -1,6 +1,6 @@
-// Cause: what ended a generation, and what follows. Decided last, when every member has stopped. Pure.
+// Cause: what ended a generation, and what follows. Determined last, when every member has stopped. Pure.
 //
-// Cost: O(N log N) for N workers, whoever failed; tests/bench/failing_bench.cpp measures it.
+// Cost: O(N log N) for N workers, whatever failed; tests/bench/failing_bench.cpp measures it.
 #pragma once
 
 #include <map>
@@ -19,8 +19,8 @@ struct Ruling {
   };
   Next next = Next::reform;
   Verdict verdict;  ///< meaningful for conclude
-  Streak streak;    ///< with this end
-  /// Group ranks of nodes to exclude, and why: they cannot start what runs elsewhere.
+  Streak streak;    ///< this end included
+  /// Group ranks of nodes to exclude, and why: they cannot start the program, which runs on other nodes.
   std::map<std::uint32_t, std::string> unfit;
   std::string line;  ///< the cause in one line: "rank 3 on node1: signal 9 (SIGKILL)"
   [[nodiscard]] bool worker_failed() const {
@@ -31,32 +31,32 @@ struct Ruling {
 
 /// Judges the stopped generation in `state` (phase stopping, nothing awaited).
 ///
-/// A peer's end-of-file error often arrives before the death that caused it, so order of arrival decides last. The
+/// A peer's end-of-file error often arrives before the death that caused it, so the order of arrival counts last. The
 /// cause is, in this order: a program that could not be started, the user's stop, a lost node, a worker that cxxrun
 /// killed because the others waited for it, one killed by a SIGKILL that is not ours, one whose last words say why, one
-/// killed by another signal, a nonzero exit; then those whose last words say that they failed because of another one:
-/// that they waited, that they lost a peer, that they were told to end. Among equals the one heard of first. Whether
-/// another try can help: retrying.hpp.
+/// killed by another signal, a nonzero exit; then workers whose last words say that they failed because of another one:
+/// they waited for it, lost it, or were told to end. Among equals it is the first report. Whether another try can help:
+/// history/restarts.hpp.
 [[nodiscard]] Ruling rule(State const& state, Policy const& policy, TimePoint now);
 
-/// "rank 3 on node1: signal 9 (SIGKILL)", with its cause behind it where one is known; or, of one that cxxrun killed,
-/// "rank 3 on node1 did not enter …".
+/// "rank 3 on node1: signal 9 (SIGKILL)", followed by its cause if known; or, if cxxrun killed it, "rank 3 on node1 did
+/// not enter …".
 [[nodiscard]] std::string describe(WorkerExit const& exit, std::string const& host);
 
 /// A verdict over the state's last generation, with its failures and lost nodes.
 [[nodiscard]] Verdict make_verdict(State const& state, Policy const& policy, End end, int code, std::string summary);
 
-/// The same for a run whose user told it to end.
+/// The verdict of a run that its user told to end.
 [[nodiscard]] Verdict told_to_end(State const& state, Policy const& policy);
 
-/// "node lost: node1, node3": members of the last generation that were lost, and are not back as somebody new; "" =
-/// none. With a clause that the kernel may have killed their steps for memory, where that may be.
+/// "node lost: node1, node3": members of the last generation that were lost and are not back as new nodes; "": none.
+/// With a clause that the kernel may have killed their steps for memory, if that is possible.
 [[nodiscard]] std::string loss_line(State const& state);
-/// One of them may be such a one.
+/// Whether that is possible for one of them.
 [[nodiscard]] bool perhaps_out_of_memory(State const& state);
 
-/// All failures of the generation, the cause first. Exits explained by our own stop are left out, unless there are
-/// victims alone without them.
+/// All failures of the generation, the cause first. Exits that our own stop explains are left out; but if only victims
+/// would be left, those that were failing before the stop are added.
 [[nodiscard]] std::vector<Failure> failures_of(Group const& group);
 
 }  // namespace cxxrun::rendezvous

@@ -1,23 +1,22 @@
 #include "rendezvous/membership/ending.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <string>
 #include <utility>
 
-#include "rendezvous/history/budget.hpp"
-#include "rendezvous/history/retrying.hpp"
-#include "rendezvous/membership/books.hpp"
+#include "rendezvous/history/restarts.hpp"
 #include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/excluding.hpp"
-#include "rendezvous/membership/granting.hpp"
-#include "rendezvous/membership/watching.hpp"
+#include "rendezvous/membership/leases.hpp"
+#include "rendezvous/membership/roster.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-/// Taking over, members may only be late to notice the loss. For a moment nobody who is not proven dead is called lost,
-/// and no spare takes its seat; nobody waits for the coordinator that was lost.
+/// After a takeover, members may notice the loss late. Those that are not proven dead keep their seats for a moment;
+/// the lost coordinator does not. Sets the timer for that.
 bool waits_for_late(Turn& turn) {
   State& state = turn.state;
   Decree const& decided = state.proposer.decided;
@@ -30,8 +29,8 @@ bool waits_for_late(Turn& turn) {
   return state.timers.late.has_value();
 }
 
-/// Nodes of the step that have not come yet would look for a coordinator that is gone, for as long as join_timeout.
-/// Whoever was told to end by a signal was told on every node.
+/// Whether nodes of the step may still come: without an answer they would look for this coordinator for join_timeout.
+/// Not after a signal, because that went to every node.
 bool others_will_come(State const& state, Policy const& policy) {
   End const end = state.verdict->end;
   return state.election.succession != Succession::happened && policy.expected_nodes &&
@@ -39,8 +38,8 @@ bool others_will_come(State const& state, Policy const& policy) {
          (end != End::too_few_nodes || state.roster.refused);
 }
 
-/// Taking over: members that were lost with the coordinator, or before it by somebody who led for a moment. No other
-/// line of the record tells of them when the generation never ran.
+/// After a takeover: records members that were lost with the coordinator, or to one that led for a moment before. If
+/// the generation never ran, nothing else records them.
 void tell_who_did_not_call(Turn& turn) {
   State const& state = turn.state;
   for (std::uint32_t const rank : state.election.missing) {
@@ -53,7 +52,7 @@ void tell_who_did_not_call(Turn& turn) {
   }
 }
 
-/// What the generation that has ended shows of the program, for those that may not be able to begin.
+/// Records how far the program came in this generation: whether it was executed, and whether it lacked nothing.
 void note_how_far(State& state) {
   auto const failures = failures_of(state.group);
   auto const started = [](Seat const& seat) {
@@ -63,12 +62,12 @@ void note_how_far(State& state) {
   Restarts& restarts = state.restarts;
   restarts.executed = restarts.executed || state.group.lived ||
                       std::any_of(state.group.seats.begin(), state.group.seats.end(), started);
-  bool const lacked_nothing = !failures.empty() && lacking(failures.front().exit).empty();
+  bool const lacked_nothing = !failures.empty() && missing_dependency(failures.front().exit).empty();
   restarts.begun = restarts.begun || state.group.lived || lacked_nothing;
 }
 
-/// Where the next generation has enough other nodes it does not wait for these. Whoever was too slow for another size
-/// is waited for: else each node that is taken in might leave another one out.
+/// Records nodes that lack workers: the next generation does not wait for them if it has enough others. After a resize
+/// it does wait, otherwise each node that is taken in might leave another one out.
 void note_lacking(State& state) {
   if (state.group.stop.kind != StopKind::failure) {
     return;
@@ -91,7 +90,7 @@ void restart(Turn& turn) {
                             (delay > Millis{0} ? ", next try in " + seconds_text(delay) : ""));
 }
 
-/// The account of the generation whose workers have ended, if any have run.
+/// Closes the account of the generation whose workers have ended, if any have run.
 void end_generation(Turn& turn, bool failed, std::string const& why) {
   State& state = turn.state;
   if (!state.ledger.running) {
@@ -110,35 +109,7 @@ void end_generation(Turn& turn, bool failed, std::string const& why) {
 
 }  // namespace
 
-Next hear(Turn& turn, Seat& seat, WorkerFailed const& message) {
-  State& state = turn.state;
-  if (state.phase != Phase::running && state.phase != Phase::stopping) {
-    return stay;
-  }
-  state.group.reports.push_back(Report{state.group.seat_of.at(seat.agent), message.exit});
-  turn.tell(story::WorkerFailed{state.number, message.exit.rank, seat.node.host,
-                                message.exit.hung.empty() ? message.exit.status.describe() : message.exit.hung});
-  if (state.phase == Phase::stopping) {
-    return stay;
-  }
-  return hear_end(turn, seat, message.exit);
-}
-
-Next hear(Turn& turn, Seat& seat, Succeeded const& message) {
-  State& state = turn.state;
-  if (state.phase != Phase::running || seat.now != Seat::Now::running) {
-    return stay;
-  }
-  seat.now = Seat::Now::succeeded;
-  note_steps(state.ledger, message.steps, turn.now);
-  if (--state.group.awaited > 0) {
-    return hear_success(turn, seat);
-  }
-  turn.act(CloseStore{state.number});
-  return next::Finished{make_verdict(state, turn.policy, End::success, 0, "all workers finished")};
-}
-
-Next hear(Turn& turn, Seat& seat, Stopped const& message) {
+Next handle(Turn& turn, Seat& seat, Stopped const& message) {
   if (turn.state.phase != Phase::stopping || seat.now == Seat::Now::stopped) {
     return stay;
   }
@@ -156,7 +127,7 @@ Next begin(Turn& turn, next::Stopping const& what) {
   State& state = turn.state;
   auto const& began = state.group.began;
   state.group.stop = what.reason;
-  stop(state.ledger, turn.now);
+  stop_generation(state.ledger, turn.now);
   turn.tell(story::Stopping{state.number, name_of(what.reason.kind), what.reason.why});
   state.group.lived = began && turn.now - *began >= turn.policy.long_enough;
   state.timers.scale_out.reset();
@@ -177,7 +148,7 @@ Next begin(Turn& turn, next::Stopping const& what) {
 
 Next begin(Turn& turn, next::StoppingLate const& what) {
   State& state = turn.state;
-  if (state.phase == Phase::forming) {  // nothing is formed before its workers have stopped
+  if (state.phase == Phase::forming) {  // stops forming until its workers have stopped
     state.group.awaited = 0;
     state.timers.window.reset();
     state.timers.answer = turn.now + turn.policy.stop_timeout;
@@ -194,7 +165,7 @@ Next answered(Turn& turn) {
 }
 
 Next consider_stopped(Turn& turn) {
-  bool const late = waits_for_late(turn);  // also sets the timer
+  bool const late = waits_for_late(turn);
   return turn.state.group.awaited == 0 && !late ? Next{next::Stopped{}} : Next{stay};
 }
 
@@ -236,8 +207,7 @@ Next begin(Turn& turn, next::Stopped const& /*what*/) {
   tell_who_did_not_call(turn);
   Ruling ruling = rule(state, turn.policy, turn.now);
   if (!ruling.line.empty() && ruling.line != state.group.stop.why) {
-    turn.say(ruling.worker_failed() ? Level::error : Level::warn,
-             "cause: " + ruling.line);  // worth a line only when it is not what the stop began with
+    turn.say(ruling.worker_failed() ? Level::error : Level::warn, "cause: " + ruling.line);
   }
   if (ruling.worker_failed()) {
     judge_nodes(turn, failures_of(state.group).front(), ruling.next == Ruling::Next::restart);
@@ -250,8 +220,8 @@ Next begin(Turn& turn, next::Stopped const& /*what*/) {
   end_generation(turn, state.group.stop.kind == StopKind::failure,
                  ruling.line.empty() ? state.group.stop.why : ruling.line);
   if (ruling.next == Ruling::Next::conclude) {
-    Verdict& said = ruling.verdict;  // judging may have changed what else there is to tell
-    return next::Finished{make_verdict(state, turn.policy, said.end, said.exit_code, std::move(said.summary))};
+    Verdict& ruled = ruling.verdict;  // made again: judge_nodes() and exclude() have changed what it reports
+    return next::Finished{make_verdict(state, turn.policy, ruled.end, ruled.exit_code, std::move(ruled.summary))};
   }
   note_how_far(state);
   note_lacking(state);
@@ -269,6 +239,7 @@ TimePoint sees_off_until(Turn const& turn) {
 
 Next begin(Turn& turn, next::Finished const& what) {
   State& state = turn.state;
+  assert(!state.verdict);
   Verdict verdict = what.verdict;
   end_generation(turn, false, verdict.summary);
   turn.tell(state.group.stop.kind == StopKind::user ? book(state.ledger, turn.now, Spent::stopping)
@@ -281,7 +252,7 @@ Next begin(Turn& turn, next::Finished const& what) {
   }
   state.election.voters.clear();  // nothing is decided any more
   dismiss(turn);
-  // Said once for the job: by the coordinator's own agent, in its report, else by the first agent that hears it.
+  // One agent shows the verdict: the coordinator's own in its report, else the first one that is told here.
   bool const by_agent = turn.policy.ends_when_empty && verdict.end != End::success;
   bool const failed = verdict.end == End::worker_failed || verdict.end == End::failed_alike;
   std::optional<std::uint32_t> first;
@@ -290,7 +261,8 @@ Next begin(Turn& turn, next::Finished const& what) {
   }
   std::string const text = std::string(name_of(verdict.end)) + ": " + verdict.summary;
   std::string line = by_agent ? text : "";
-  bool const refused = state.roster.refused && verdict.end == End::too_few_nodes;  // each node ends before it began
+  // Then each node ends before it began, and reports why.
+  bool const refused = state.roster.refused && verdict.end == End::too_few_nodes;
   for (auto const* const agents : {&state.roster.present, &state.roster.excluded}) {
     for (auto const& [agent, node] : *agents) {
       std::string const said = std::exchange(line, "");

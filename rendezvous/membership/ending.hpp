@@ -1,34 +1,33 @@
-// Ending: of a generation, and of the run. Part of membership.
+// Ending: how a generation ends, and how the run does. Part of membership.
 #pragma once
 
 #include "rendezvous/membership/turn.hpp"
 
 namespace cxxrun::rendezvous {
 
-/// What members tell of their workers.
-[[nodiscard]] Next hear(Turn& turn, Seat& seat, WorkerFailed const& message);
-[[nodiscard]] Next hear(Turn& turn, Seat& seat, Succeeded const& message);
-[[nodiscard]] Next hear(Turn& turn, Seat& seat, Stopped const& message);
-/// Tells every member to stop. The reason is the first event; the cause is fixed when all have answered.
+/// Tells every member to stop. The reason is the first event; the cause is determined when all have answered.
 [[nodiscard]] Next begin(Turn& turn, next::Stopping const& what);
-/// One more member than were known, whose workers may run, is to stop too; the phase may be forming already.
+/// A member has stopped its workers.
+[[nodiscard]] Next handle(Turn& turn, Seat& seat, Stopped const& message);
+/// After a takeover: a member that called late, whose workers may run, has to stop, too. The phase may be forming
+/// already.
 [[nodiscard]] Next begin(Turn& turn, next::StoppingLate const& what);
-/// One awaited member has stopped or is gone.
+/// An awaited member has stopped or is lost.
 [[nodiscard]] Next answered(Turn& turn);
-/// All members have stopped, and none is on its way.
+/// Goes on if all members have stopped and no late one is waited for.
 [[nodiscard]] Next consider_stopped(Turn& turn);
-/// The members that have not answered in time are treated as lost, all of them before anything follows from it.
+/// Treats the members that have not answered in time as lost; what follows comes after all of them are dropped.
 [[nodiscard]] Next drop_silent(Turn& turn);
-/// Everyone has stopped: fixes the cause, then a generation is formed again or the job is over.
+/// All have stopped: determines the cause; then the next generation is formed, or the job is over.
 [[nodiscard]] Next begin(Turn& turn, next::Stopped const& what);
-/// Tells everybody the verdict, and waits for them to leave.
+/// Tells all agents the verdict, and waits for them to leave.
 [[nodiscard]] Next begin(Turn& turn, next::Finished const& what);
-/// From now on: how long agents have to leave, and members that were cut off to notice that and to call.
+/// Until when agents have time to leave, and members that were cut off to notice it and to call.
 [[nodiscard]] TimePoint sees_off_until(Turn const& turn);
-/// The coordinator may go.
+/// The coordinator may end.
 void close(Turn& turn);
-/// After the verdict: closes when the last agent has left, none of the step is still to come, and no member may have
-/// missed it.
+/// After the verdict: closes if the last agent has left, no node of the step is still to come, and no member may have
+/// missed the verdict.
 void close_if_alone(Turn& turn);
 
 }  // namespace cxxrun::rendezvous

@@ -1,30 +1,31 @@
-// What happens to membership (Event) and what it wants done (Action). Values only.
+// What happens to membership (Event), the event that an agent's message is, and what membership wants done (Action).
+// Pure.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 
 #include "rendezvous/membership/campaign.hpp"
 #include "rendezvous/protocol/messages.hpp"
-#include "rendezvous/values/agent_id.hpp"
-#include "rendezvous/values/ended.hpp"
+#include "rendezvous/values/connection.hpp"
 #include "rendezvous/values/verdict.hpp"
 
 namespace cxxrun::rendezvous {
 
 struct Opened {};  ///< the coordinator has started
-/// An agent that has lost its coordinator presents itself here. Again when what it knows has changed.
+/// An agent that has lost its coordinator calls here; again when what it knows has changed.
 struct FollowerCalled {
   AgentId agent;
   FollowerInfo follower_info;
 };
-/// A beat of the agent came. The first one puts it under watch.
+/// A beat of the agent came. The first one begins the watch for its silence.
 struct Beaten {
   AgentId agent;
   Beat beat;
 };
-/// Its connection for beats has ended in order: it has the timeout anew to open another.
+/// Its connection for beats has ended in order. It gets a full timeout again to open another one.
 struct BeatsEnded {
   AgentId agent;
 };
@@ -36,7 +37,7 @@ struct Joined {
   AgentId agent;
   NodeInfo node;
 };
-/// The connection ended.
+/// The agent's connection has ended.
 struct Lost {
   AgentId agent;
   std::string how;
@@ -63,6 +64,20 @@ struct Tick {};
 using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Quit, Tick, Campaign, Withdraw,
                            Learned, FollowerCalled, Beaten, BeatsEnded, ConfirmedDead, Fenced>;
 
+/// What the coordinator's end of an agent's connection shows.
+struct MemberEnds {
+  std::string own;       ///< incarnation of the agent that this coordinator runs in
+  std::string from;      ///< address of the agent's end
+  std::string to;        ///< address of this end, which the agent has called
+  bool relayed = false;  ///< the connection is not proven to end at the agent: it may be relayed
+};
+
+/// The event of the first message of a connection: Join or FollowerInfo. Nothing for others, which may not be first.
+/// The server and the simulation pass all messages through these two functions, which fill in what `ends` shows.
+[[nodiscard]] std::optional<Event> event_of_first(AgentId agent, ToCoordinator&& message, MemberEnds const& ends);
+/// The event of a later message. Nothing for Join and Gone, which may not come later.
+[[nodiscard]] std::optional<Event> event_of_further(AgentId agent, ToCoordinator&& message, MemberEnds const& ends);
+
 struct Tell {
   AgentId agent;
   ToAgent message;
@@ -74,7 +89,7 @@ struct TellBeat {
   BeatAck ack;
   bool operator==(TellBeat const&) const = default;
 };
-/// Claim the fence file for the decision after `value.decree.after`; Fenced follows.
+/// Claim the fence file for the decision after `value.decree.after`. Fenced is the answer.
 struct ClaimFence {
   AcceptedDecree value;
   bool operator==(ClaimFence const&) const = default;
@@ -87,22 +102,22 @@ struct CloseStore {
   std::uint64_t number;
   bool operator==(CloseStore const&) const = default;
 };
-/// Close the agent's connection once what was told has been written.
+/// Close the agent's connection once all messages to it have been written.
 struct HangUp {
   AgentId agent;
   bool operator==(HangUp const&) const = default;
 };
-/// The one timer: send Tick at this instant (replaces the previous instant).
+/// Send Tick at this instant. There is one timer: this replaces the previous instant.
 struct ArmTimer {
   TimePoint at;
   bool operator==(ArmTimer const&) const = default;
 };
-/// The job is decided; emitted once.
+/// The verdict. Emitted once.
 struct Conclude {
   Verdict verdict;
   bool operator==(Conclude const&) const = default;
 };
-/// Nobody is left to talk to: the coordinator may go. Emitted once.
+/// No agent is left: the coordinator may end. Emitted once.
 struct Close {
   bool operator==(Close const&) const = default;
 };

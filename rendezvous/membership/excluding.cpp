@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/membership/books.hpp"
+#include "rendezvous/membership/roster.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-/// Of a node that was excluded.
+/// Host of an excluded node.
 std::string host_of(State const& state, std::string const& key) {
   auto const line = state.roster.unfit.find(key);
   return line == state.roster.unfit.end() ? key : line->second.substr(0, line->second.find(':'));
 }
 
-/// "node1 is back", as a spare, or "node1 may come back" when its agent has left meanwhile.
+/// Returns "node1 is back" (as a spare), or "node1 may come back" if its agent has left.
 std::string call_back(State& state, std::string const& key) {
   std::string const name = host_of(state, key);
   state.roster.unfit.erase(key);
@@ -33,12 +33,12 @@ std::string call_back(State& state, std::string const& key) {
   return name + " is back";
 }
 
-/// A spare takes the seat, or the job goes on with fewer nodes.
+/// Without one node enough are left: a spare takes the seat, or the job goes on with fewer nodes.
 bool can_spare_one(Turn const& turn) {
   return turn.state.roster.present.size() > turn.policy.min_nodes;
 }
 
-/// Without them nobody is known bad, and an arrival need not look at all who are here.
+/// Otherwise no node is known bad: saves a look at all present nodes when one joins.
 bool has_faults_enough(State const& state) {
   return state.roster.fitness.faults.size() >= kFaultsEnough;
 }
@@ -71,24 +71,24 @@ void judge_nodes(Turn& turn, Failure const& cause, bool goes_on) {
   Seat const& seat = state.group.seats.at(cause.group_rank);
   FirstFailure const first{node_key(seat.node), seat.node.host, cause.group_rank, cause.exit};
   Fitness& fitness = state.roster.fitness;
-  Blame const verdict = blame(fitness, first);
+  Attribution const fault = attribute_failure(fitness, first);
   auto const call = [&](std::string const& key, std::string const& what, std::string const& joint) {
     auto const from = host_of(state, key);
     fitness.lines.push_back(what + from + joint + seat.node.host + ": " + call_back(state, key));
     turn.say(Level::warn, fitness.lines.back());
   };
-  for (auto const& key : verdict.ranks) {
+  for (auto const& key : fault.by_rank) {
     call(key, "failure followed rank " + std::to_string(cause.exit.rank) + " from ", " to ");
   }
-  for (auto const& key : verdict.looks) {
+  for (auto const& key : fault.by_look) {
     call(key, "the same failure on ", " and on ");
   }
   bool const here = state.roster.present.contains(seat.agent) && !seat.node.coordinates;
-  if (goes_on && verdict.again && here && can_spare_one(turn)) {
-    suspect(fitness, first);
+  if (goes_on && fault.repeated && here && can_spare_one(turn)) {
+    add_suspect(fitness, first);
     exclude(turn, seat.agent,
-            verdict.running ? "first to fail twice running, as rank " + std::to_string(cause.exit.rank)
-                            : fault_text(faults_of(fitness, first.key, first.host)));
+            fault.in_a_row ? "first to fail twice running, as rank " + std::to_string(cause.exit.rank)
+                           : fault_text(faults_of(fitness, first.key, first.host)));
   }
 }
 
@@ -103,7 +103,7 @@ void set_aside_known_bad(Turn& turn) {
     return;
   }
   for (auto it = state.roster.present.begin(); it != state.roster.present.end() && can_spare_one(turn);) {
-    auto const here = it++;  // it may be taken out
+    auto const here = it++;  // exclude() may erase it
     if (is_known_bad(state, here->second)) {
       auto const [agent, node] = *here;
       auto const faults = faults_of(state.roster.fitness, node_key(node), node.host);

@@ -5,16 +5,16 @@
 #include <limits>
 #include <utility>
 
-#include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/excluding.hpp"
-#include "rendezvous/membership/granting.hpp"
+#include "rendezvous/membership/leases.hpp"
+#include "rendezvous/membership/roster.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-/// Missing in a generation taken over, and proven dead since.
+/// Missing members of a generation taken over that are proven dead.
 std::size_t count_dead(State const& state) {
   Election const& election = state.election;
   return static_cast<std::size_t>(std::count_if(election.missing.begin(), election.missing.end(), [&](auto rank) {
@@ -22,8 +22,8 @@ std::size_t count_dead(State const& state) {
   }));
 }
 
-/// How many nodes can be there at best: those of the step that are not known dead, and those that were added. Among
-/// those that were lost to an earlier coordinator may be some that were added, too.
+/// Upper bound of the nodes that can be here: those of the step that are not known dead, and those that were added.
+/// Nodes lost to an earlier coordinator count as nodes of the step, although some may have been added.
 std::size_t can_come(State const& state, Policy const& policy) {
   if (!policy.expected_nodes) {
     return std::numeric_limits<std::size_t>::max();
@@ -34,7 +34,7 @@ std::size_t can_come(State const& state, Policy const& policy) {
   return std::max(step + added, state.roster.present.size());
 }
 
-/// Taking over from a coordinator that everybody who has promised has not heard for the timeout: as lost as a member.
+/// After a takeover: no voter had heard the old coordinator for the timeout, so it counts as lost like a member.
 bool was_silent(State const& state, TimePoint now, Policy const& policy) {
   Proposer const& proposer = state.proposer;
   Election const& election = state.election;
@@ -44,15 +44,15 @@ bool was_silent(State const& state, TimePoint now, Policy const& policy) {
          now - *election.last_contact >= policy.heartbeat_timeout;
 }
 
-/// Members of the last generation that are here; and, taking over, those that may only be late to notice the loss.
-/// Others are known to be lost: who replaces them, if anybody, enters the running job.
+/// Members of the last generation that are here, and after a takeover those that may notice the loss late. The others
+/// are known to be lost: nodes that replace them enter the running job.
 std::size_t left_of_it(Turn const& turn) {
   State const& state = turn.state;
   std::size_t const lost = count_dead(state) + (was_silent(state, turn.now, turn.policy) ? 1 : 0);
   return std::min(seats_here(state) + state.election.missing.size() - lost, state.group.seats.size());
 }
 
-/// With how many nodes there is nothing to wait for.
+/// With this many nodes there is nothing to wait for.
 std::size_t target_size(Turn const& turn) {
   State const& state = turn.state;
   std::size_t target = std::min<std::size_t>(turn.policy.max_nodes, can_come(state, turn.policy));
@@ -62,7 +62,7 @@ std::size_t target_size(Turn const& turn) {
   return std::max<std::size_t>(target, turn.policy.min_nodes);
 }
 
-/// At the start, while more nodes of the step can come: one of them may take the seat of a node that has failed in
+/// At the start of the job, while more nodes of the step can come: one of them may replace a node that has failed in
 /// earlier runs.
 bool waits_for_better(Turn const& turn) {
   State const& state = turn.state;
@@ -70,16 +70,16 @@ bool waits_for_better(Turn const& turn) {
          can_come(state, turn.policy) > state.roster.present.size();
 }
 
-/// Before the first generation, until the agent that this coordinator runs in is here: one that no member leads would
-/// end with its coordinator. It may be excluded later, when its health check fails.
+/// Before the first generation, until this coordinator's own agent is here: a generation without it would end with its
+/// coordinator. It may be excluded later, when its health check fails.
 bool waits_for_own(Turn const& turn) {
   auto const& present = turn.state.roster.present;
   return turn.state.number == 0 && may_be_succeeded(turn.policy) &&
          std::none_of(present.begin(), present.end(), [](auto const& entry) { return entry.second.coordinates; });
 }
 
-/// Members that are neither here nor proven dead are enough to decide, so the job may go on among them: it is this
-/// coordinator whose connections were cut.
+/// The members that are neither here nor proven dead are enough to decide. So the job may go on among them: perhaps it
+/// is this coordinator that is cut off.
 bool others_may_decide(State const& state) {
   Decree const& decided = state.proposer.decided;
   std::set<std::uint32_t> others;
@@ -99,22 +99,23 @@ bool may_be_cut_off(Turn const& turn) {
   return rivalled(state, turn.policy) && !state.proposer.taking_over() && others_may_decide(state);
 }
 
-/// Some of them live: they have called, and were turned away before the connections of the rest ended, too. None calls
-/// again where they have found another coordinator meanwhile.
+/// Some of these members live: they called and were refused, before the connections of the others ended, too. They do
+/// not call here again if they have found another coordinator.
 bool others_go_on(Turn const& turn) {
   return !turn.state.election.turned_away.empty() && may_be_cut_off(turn);
 }
 
 std::string hosts_of(std::map<std::string, std::string> const& nodes) {
   std::vector<std::string> hosts;
+  hosts.reserve(nodes.size());
   for (auto const& [key, host] : nodes) {
     hosts.push_back(host);
   }
   return join(hosts, ", ");
 }
 
-/// Too few are left for the job to go on here. Before that is the verdict, members that go on elsewhere get the time to
-/// say so: one that calls makes this coordinator step down. And whose connection alone has ended may come back.
+/// Too few nodes are left. Before that becomes the verdict, this waits a moment for members that go on elsewhere: a
+/// call of one of them makes this coordinator step down. A node whose connection has ended may also come back.
 bool waits_for_others(Turn& turn) {
   State& state = turn.state;
   Millis const patience = turn.policy.heartbeat_timeout * 2 / 5;
@@ -124,9 +125,9 @@ bool waits_for_others(Turn& turn) {
   }
   if (!state.timers.rival) {
     state.timers.rival = turn.now + patience;
-    turn.say(Level::info, "too few nodes are left: waiting whether " +
+    turn.say(Level::info, "too few nodes are left: waiting to see whether " +
                               (cut_off ? "the others go on without this one"
-                                       : hosts_of(state.roster.cut) + " can be reached after all"));
+                                       : hosts_of(state.roster.cut) + " can be reached again"));
   }
   return turn.now < *state.timers.rival;
 }
@@ -149,7 +150,7 @@ std::string unfit_nodes(State const& state) {
   return text;
 }
 
-/// Node indices of the step that nobody has joined with, at most eight of them.
+/// Node indices of the step that no node has joined with, at most eight of them.
 std::string missing_indices(State const& state, Policy const& policy) {
   std::string text;
   int shown = 0;
@@ -199,10 +200,11 @@ Next begin(Turn& turn, next::FormingAgain const& /*what*/) {
   State& state = turn.state;
   bool const decided = state.number == state.proposer.decided.number;
   if (decided && rivalled(state, turn.policy)) {
-    if (!all_here(state)) {  // else more came while it waited for its restart
+    if (!all_here(state)) {  // if all are here, it is formed again because more nodes came
       turn.say(Level::warn, name_of(state.number) + " is decided and cannot run");
     }
-    for (auto const& [agent, rank] : state.election.voters) {  // no Start will tell them that they vote on the next one
+    // Without a Start its members would not know that they vote next.
+    for (auto const& [agent, rank] : state.election.voters) {
       turn.act(Tell{agent, Decided{state.proposer.decided, {}}});
     }
   }
@@ -213,7 +215,7 @@ Next begin(Turn& turn, next::FormingAgain const& /*what*/) {
 Next consider_forming(Turn& turn) {
   State& state = turn.state;
   bool const elected = state.proposer.taking_over() && rivalled(state, turn.policy);
-  if (elected && !can_decide_without(state, "")) {  // whoever comes now has no vote
+  if (elected && !can_decide_without(state, "")) {  // nodes that come now have no vote
     return next::Deposed{"too few members of " + name_of(state.proposer.decided.number) + " are left"};
   }
   call_back_if_too_few(turn);
@@ -227,7 +229,7 @@ Next consider_forming(Turn& turn) {
   } else if (fixed && state.ever_ran && here < min) {
     hopeless = " left and the size is fixed";
   } else if (here < min && !state.roster.unfit.empty() && !turn.policy.expected_nodes && (fixed || here == 0)) {
-    hopeless = " left";  // nobody is known who could come
+    hopeless = " left";  // no node is known that could come
   }
   if (!hopeless.empty()) {
     if (others_go_on(turn)) {
@@ -241,7 +243,7 @@ Next consider_forming(Turn& turn) {
   }
   if (here < min) {
     state.timers.window.reset();
-    if (std::has_single_bit(here)) {  // a line for each of a thousand would tell less
+    if (std::has_single_bit(here)) {  // at 1, 2, 4, … nodes: not a line for each
       turn.say(Level::info,
                "waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min) + ", for at most " +
                    seconds_text(turn.policy.join_timeout),

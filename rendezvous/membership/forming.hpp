@@ -1,19 +1,19 @@
-// Forming: agents gather until the next generation can be formed, or never can. Part of membership.
+// Forming: collects agents until the next generation can be formed, or never can be. Part of membership.
 #pragma once
 
 #include "rendezvous/membership/turn.hpp"
 
 namespace cxxrun::rendezvous {
 
-/// Fresh deadlines; looks whether the generation can be formed at once.
+/// Sets the deadlines; forms the generation at once if it can.
 [[nodiscard]] Next begin(Turn& turn, next::Forming const& what);
-/// The generation that was being made, decided already or not, cannot run: its members hear so, and the next is formed.
+/// The generation being prepared cannot run, decided or not: tells its members, and forms the next one.
 [[nodiscard]] Next begin(Turn& turn, next::FormingAgain const& what);
-/// Forms the generation when everybody who can come has come; arms the window when MIN has.
+/// Forms the generation if all nodes that can come are here; starts the join window if MIN are.
 [[nodiscard]] Next consider_forming(Turn& turn);
-/// The join window or the join timeout may have passed.
+/// Checks the join window and the join timeout.
 [[nodiscard]] Next forming_tick(Turn& turn);
-/// Ends a run that everybody has left, when the policy says so.
+/// Ends a run that all agents have left, if the policy says so.
 [[nodiscard]] Next abandoned(Turn& turn);
 
 }  // namespace cxxrun::rendezvous

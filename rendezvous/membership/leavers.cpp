@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/core/rank_name.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/turn.hpp"
 

@@ -1,20 +1,18 @@
 #include "rendezvous/membership/membership.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "rendezvous/membership/attendance.hpp"
-#include "rendezvous/membership/books.hpp"
-#include "rendezvous/membership/callers.hpp"
 #include "rendezvous/membership/cause.hpp"
-#include "rendezvous/membership/electing.hpp"
+#include "rendezvous/membership/election.hpp"
 #include "rendezvous/membership/ending.hpp"
 #include "rendezvous/membership/forming.hpp"
-#include "rendezvous/membership/granting.hpp"
-#include "rendezvous/membership/proposing.hpp"
+#include "rendezvous/membership/leases.hpp"
+#include "rendezvous/membership/roster.hpp"
 #include "rendezvous/membership/starting.hpp"
-#include "rendezvous/membership/turn.hpp"
-#include "rendezvous/membership/watching.hpp"
+#include "rendezvous/membership/workers.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
@@ -28,26 +26,47 @@ Next begin(Turn& /*turn*/, next::Stay const& /*what*/) {
   return stay;
 }
 
-/// Begins what is to follow, and what follows from that, until nothing does.
+/// Which phase may follow which; the table of phases in docs/design/membership.md. `to` comes before deposed.
+[[maybe_unused]] bool may_follow(Phase from, Phase to) {
+  switch (to) {
+    case Phase::standby: return from == Phase::electing || from == Phase::proposing;
+    case Phase::electing: return from == Phase::standby || from == Phase::electing || from == Phase::proposing;
+    case Phase::forming: return decides(from) && from != Phase::running && from != Phase::finished;
+    case Phase::opening: return from == Phase::forming;
+    case Phase::preparing: return from == Phase::opening;
+    case Phase::proposing: return from == Phase::preparing || from == Phase::electing;
+    case Phase::lease_wait: return from == Phase::preparing || from == Phase::proposing;
+    case Phase::running: return from == Phase::lease_wait;
+    case Phase::stopping: return from == Phase::running || from == Phase::electing;
+    case Phase::finished: return from != Phase::finished;
+    case Phase::deposed: break;
+  }
+  return false;
+}
+
+/// Begins what follows, then what follows from that, until nothing does. This is the only place where a phase is
+/// entered, but for StoppingLate and Deposed (turn.hpp).
 void go_on(Turn& turn, Next next) {
   while (!std::holds_alternative<next::Stay>(next)) {
     if (next.index() < static_cast<std::size_t>(Phase::deposed)) {
-      turn.state.phase = static_cast<Phase>(next.index());
+      auto const phase = static_cast<Phase>(next.index());
+      assert(may_follow(turn.state.phase, phase));
+      turn.state.phase = phase;
     }
     Next const now = std::move(next);
     next = std::visit([&](auto const& what) { return begin(turn, what); }, now);
   }
 }
 
-/// Of most events one part knows what follows from it.
+/// For events that one part handles alone.
 template <class What>
 void on(Turn& turn, What const& event) {
-  go_on(turn, hear(turn, event));
+  go_on(turn, handle(turn, event));
 }
 
 // ---- agents come and go ---------------------------------------------------------------------------------------
 
-/// `part` may take the agent away; if it was the last one here, the run may be over.
+/// Runs `part`, which may remove the agent. If that was the last agent here, the run may be over.
 template <class Part>
 void take_away(Turn& turn, AgentId agent, Part const& part) {
   bool const was_here = turn.state.roster.present.contains(agent);
@@ -66,15 +85,16 @@ void hang_up_on(Turn& turn, AgentId agent, std::string const& how, Ended ended =
   on(turn, Lost{agent, how, ended});
 }
 
-/// Whether it waits as a spare now is for the caller to say.
+/// Returns whether the node waits as a spare now. The caller logs that.
 bool let_in(Turn& turn, AgentId agent, NodeInfo const& node) {
   Phase const before = turn.state.phase;
   go_on(turn, come_in(turn, agent, node));
   return before != Phase::forming && turn.state.phase == before;
 }
 
-/// An agent that has lost us joins anew, and its old connection has only not been judged yet: silent for some beats is
-/// enough to let it in. Without beats nobody can tell it from a second agent with the same rank.
+/// An agent that lost its connection joins again while the old connection still counts. If that one has been silent for
+/// some beats, it is dropped, so that the agent can join. Without beats the agent may as well be a second one with the
+/// same node rank.
 void drop_unheard_owner(Turn& turn, NodeInfo const& node) {
   State const& state = turn.state;
   auto const owner = node.node_index ? state.roster.index_owner.find(*node.node_index) : state.roster.index_owner.end();
@@ -104,7 +124,7 @@ void on(Turn& turn, Joined const& event) {
     }
     return;
   }
-  if (state.proposer.decided.number > 0) {  // before it is a member: it has to know who may lead until then
+  if (state.proposer.decided.number > 0) {  // until it is a member, this tells it who may lead
     tell_decided(turn, event.agent);
   }
   if (let_in(turn, event.agent, event.node) && state.phase == Phase::running) {
@@ -112,13 +132,13 @@ void on(Turn& turn, Joined const& event) {
   }
 }
 
-/// Somebody new to this run, or a spare whose place is here now, or one that was dropped by us or a coordinator before.
-void hear_stranger(Turn& turn, AgentId agent, FollowerInfo const& follower_info) {
+/// The caller is new to this run, or a spare of a lost coordinator, or was dropped by this or an earlier coordinator.
+void on_stranger(Turn& turn, AgentId agent, FollowerInfo const& follower_info) {
   State const& state = turn.state;
   auto const stale = std::find_if(state.roster.present.begin(), state.roster.present.end(), [&](auto const& entry) {
     return entry.second.incarnation == follower_info.node.incarnation;
   });
-  if (stale != state.roster.present.end()) {  // its connection was cut, and nobody has noticed yet
+  if (stale != state.roster.present.end()) {  // its old connection was cut, which has not been noticed yet
     hang_up_on(turn, stale->first, "it has called again");
   }
   if (over(state)) {
@@ -130,7 +150,7 @@ void hear_stranger(Turn& turn, AgentId agent, FollowerInfo const& follower_info)
     turn.state.election.turned_away.insert(node_key(follower_info.node));
     refuse(turn, agent, name_of(state.number) + " goes on here without you");
   } else if (auto const refused = objection(state, follower_info.node, turn.policy)) {
-    refuse(turn, agent, refused->why);  // joins as anybody does, and is told what to do
+    refuse(turn, agent, refused->why);  // it will join like any other node, and is told what to do
   } else {
     tell_decided(turn, agent);
     if (let_in(turn, agent, follower_info.node)) {
@@ -139,8 +159,8 @@ void hear_stranger(Turn& turn, AgentId agent, FollowerInfo const& follower_info)
   }
 }
 
-/// A member is proven dead: what follows from that in this phase.
-Next weigh_death(Turn& turn) {
+/// A member is proven dead: what follows in each phase.
+Next on_proven_death(Turn& turn) {
   switch (turn.state.phase) {
     case Phase::forming: return consider_forming(turn);
     case Phase::electing: return count_promises(turn);
@@ -151,16 +171,16 @@ Next weigh_death(Turn& turn) {
 }
 
 void on(Turn& turn, FollowerCalled const& event) {
-  Heard heard = hear_caller(turn, event);
+  CallResult result = on_follower_call(turn, event);
   if (turn.state.group.unaware.erase(node_key(event.follower_info.node)) > 0 && turn.state.phase == Phase::finished) {
-    close_if_alone(turn);  // it has been told
+    close_if_alone(turn);  // it has been told the verdict
   }
-  go_on(turn, std::move(heard.next));
-  if (heard.as_stranger) {
-    hear_stranger(turn, event.agent, event.follower_info);
+  go_on(turn, std::move(result.next));
+  if (result.as_stranger) {
+    on_stranger(turn, event.agent, event.follower_info);
   }
-  if (heard.of_death) {
-    go_on(turn, weigh_death(turn));
+  if (result.new_death) {
+    go_on(turn, on_proven_death(turn));
   }
 }
 
@@ -169,47 +189,47 @@ void on(Turn& turn, ConfirmedDead const& event) {
     turn.say(Level::debug, "ignored: the death notice of a node that had no seat", "ignored");
     return;
   }
-  if (auto const agent = hear_death_notice(turn, event.gone)) {
+  if (auto const agent = on_death_notice(turn, event.gone)) {
     hang_up_on(turn, *agent, "its parent says that it is dead");
     return;
   }
-  go_on(turn, weigh_death(turn));
+  go_on(turn, on_proven_death(turn));
 }
 
 // ---- what agents say ------------------------------------------------------------------------------------------
 
-/// Of a member, about the generation that has its seat.
+/// A message of a member about the current generation. Messages of another generation are ignored.
 template <class Message>
-void hear_from(Turn& turn, AgentId agent, Message const& message) {
+void on_message(Turn& turn, AgentId agent, Message const& message) {
   State& state = turn.state;
   Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, agent);
   if (seat == nullptr || message.number != state.number) {
     turn.say(Level::debug, "ignored: message of " + name_of(message.number) + " during " + name_of(state.number),
              "ignored");
   } else {
-    go_on(turn, hear(turn, *seat, message));
+    go_on(turn, handle(turn, *seat, message));
   }
 }
 
-void hear_from(Turn& turn, AgentId agent, Leaving const& message) {
+void on_message(Turn& turn, AgentId agent, Leaving const& message) {
   take_away(turn, agent, [&] { return leave(turn, agent, message); });
 }
-void hear_from(Turn& turn, AgentId agent, Unfit const& message) {
+void on_message(Turn& turn, AgentId agent, Unfit const& message) {
   turn.state.roster.refused = turn.state.roster.refused || message.number == 0;
   take_away(turn, agent, [&] { return exclude_unfit(turn, agent, message.why); });
 }
-void hear_from(Turn& turn, AgentId agent, Complete const& message) {
-  go_on(turn, hear(turn, agent, message));
+void on_message(Turn& turn, AgentId agent, Complete const& message) {
+  go_on(turn, handle(turn, agent, message));
 }
-void hear_from(Turn& turn, AgentId agent, Vote const& message) {
-  go_on(turn, hear_vote(turn, agent, message));
+void on_message(Turn& turn, AgentId agent, Vote const& message) {
+  go_on(turn, on_vote(turn, agent, message));
 }
-void hear_from(Turn& turn, AgentId agent, Accepted const& message) {
-  go_on(turn, hear_accepted(turn, agent, message));
+void on_message(Turn& turn, AgentId agent, Accepted const& message) {
+  go_on(turn, on_accepted(turn, agent, message));
 }
 
 void on(Turn& turn, Said const& event) {
-  std::visit([&](auto const& message) { hear_from(turn, event.agent, message); }, event.message);
+  std::visit([&](auto const& message) { on_message(turn, event.agent, message); }, event.message);
 }
 
 // ---- what happens to this coordinator -------------------------------------------------------------------------
@@ -233,7 +253,7 @@ void on(Turn& turn, StoreFailed const& event) {
   }
 }
 
-/// The coordinator goes, so the run ends for everybody: gracefully while workers run.
+/// The coordinator ends, so the run ends for all agents; gracefully if workers run.
 void on(Turn& turn, Quit const& event) {
   State& state = turn.state;
   StopReason const told{StopKind::user, event.signal,
@@ -251,7 +271,7 @@ void on(Turn& turn, Quit const& event) {
 // ---- beats and time -------------------------------------------------------------------------------------------
 
 void on(Turn& turn, Beaten const& event) {
-  hear_beat(turn, event);
+  on_beat(turn, event);
   go_on(turn, try_start(turn));
 }
 
@@ -298,16 +318,29 @@ void on(Turn& turn, Tick const&) {
   std::string const how = "silent for " + seconds_text(turn.policy.heartbeat_timeout);
   for (AgentId const agent : silent.agents) {
     if (rivalled(turn.state, turn.policy)) {
-      // It may hear us although we do not hear it. An end without a word would be taken for our death (pair rule).
+      // It may hear us although we do not hear it. By the pair rule, closing without a word would look like our death.
       turn.act(Tell{agent, Dropped{turn.state.number, how}});
     }
     hang_up_on(turn, agent, how, Ended::silent);
   }
   go_on(turn, authority_tick(turn));
-  hanging_tick(turn);
+  hang_tick(turn);
   leavers_tick(turn);
-  go_on(turn, accusing_tick(turn));
+  go_on(turn, blame_tick(turn));
   phase_tick(turn);
+}
+
+/// When to send the next Tick.
+std::optional<TimePoint> next_deadline(State const& state) {
+  auto const common = earliest({state.silence.due, state.leases.check_at});
+  switch (state.phase) {
+    case Phase::forming: return earliest({common, state.timers.join, state.timers.window, state.timers.rival});
+    case Phase::running:
+      return earliest({common, state.timers.scale_out, state.hangs.due, state.blame.due, state.leavers.due});
+    case Phase::stopping: return earliest({common, state.timers.answer, state.timers.late});
+    case Phase::opening: return common;
+    default: return earliest({common, state.timers.answer});
+  }
 }
 
 }  // namespace

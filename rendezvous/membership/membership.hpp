@@ -1,11 +1,10 @@
-// Membership: who is in which generation, decided in one place. Pure: no clock, socket, process or log.
+// Membership: decides who is in which generation. Pure: no clock, socket, process or log.
 //
-// The coordinator's shell (server.cpp, run.cpp) turns connections, frames and timers into Events, calls `step`,
-// performs the Actions in order and logs the reason. States and transitions are the table in docs/design/membership.md;
-// a test walks every (phase, event) pair of it.
+// The coordinator's shell (coordinator.cpp, run.cpp) turns connections, frames and timers into Events, calls `step`,
+// performs the Actions in order and logs the lines. The table of states and transitions is in
+// docs/design/membership.md; a test walks every (phase, event) pair of it.
 //
-// Cost: a join, ack, stop or loss is O(log N) of N agents, so that 10,000 joins stay linear. `step` takes the state
-// by value: move it in.
+// Cost: a join, ack, stop or loss is O(log N) of N agents. `step` takes the state by value: move it in.
 #pragma once
 
 #include <vector>

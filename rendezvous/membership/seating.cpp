@@ -1,6 +1,7 @@
 #include "rendezvous/membership/seating.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <set>
 
@@ -14,14 +15,15 @@ auto newcomer_order(AgentId agent, NodeInfo const& node) {
   return std::make_tuple(index, !node.coordinates, agent);
 }
 
-/// In the first generation arrival decides who has a seat, but not which: sums over nodes of unequal sizes are to have
-/// the same bits in every run.
+/// In the first generation arrival decides which agents get a seat, but not at which rank: so sums over nodes of
+/// unequal sizes have the same bits in every run.
 auto first_order(AgentId agent, NodeInfo const& node) {
   auto const [index, is_guest, arrival] = newcomer_order(agent, node);
   return std::make_tuple(index, is_guest, node.host, std::numeric_limits<std::uint32_t>::max() - node.slots, arrival);
 }
 
-/// Survivors in their old order, then newcomers in theirs; the coordinator's node is moved in if the cut would lose it.
+/// Survivors in their old order, then newcomers in theirs, at most `max`. The coordinator's own node is always among
+/// them.
 std::vector<AgentId> choose(std::map<AgentId, NodeInfo> const& present, std::vector<Seat> const& previous,
                             std::uint32_t max) {
   std::vector<AgentId> chosen;
@@ -55,7 +57,7 @@ std::vector<AgentId> choose(std::map<AgentId, NodeInfo> const& present, std::vec
   return chosen;
 }
 
-/// Nobody on another machine can use it.
+/// Other machines cannot use it.
 bool is_local(std::string const& address) {
   return address.empty() || address.starts_with("127.") || address == "::1";
 }
@@ -83,6 +85,7 @@ std::vector<Seat> seat_agents(std::map<AgentId, NodeInfo> const& present, std::v
   std::uint32_t base = 0;
   auto next = unplaced.begin();
   for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    assert(at[rank] || next != unplaced.end());
     AgentId const agent = at[rank] ? *at[rank] : *next++;
     seats[rank].agent = agent;
     seats[rank].node = present.at(agent);

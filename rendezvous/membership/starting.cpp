@@ -1,19 +1,21 @@
 #include "rendezvous/membership/starting.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
-#include "rendezvous/membership/books.hpp"
-#include "rendezvous/membership/granting.hpp"
-#include "rendezvous/membership/proposing.hpp"
+#include "rendezvous/membership/cause.hpp"
+#include "rendezvous/membership/election.hpp"
+#include "rendezvous/membership/leases.hpp"
+#include "rendezvous/membership/roster.hpp"
 #include "rendezvous/membership/seating.hpp"
 #include "src/base/core/hash.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-/// By rank, but those last that have no place in the job's own step: whoever was added may have to go before it ends,
-/// and takes the job with it when it coordinates.
+/// In the order of ranks, but nodes that are not of the job's own step come last: they may have to leave before the job
+/// ends, and end the job if they coordinate.
 std::vector<Successor> successors(std::vector<Seat> const& seats) {
   std::vector<Successor> result;
   for (bool const placed : {true, false}) {
@@ -27,7 +29,7 @@ std::vector<Successor> successors(std::vector<Seat> const& seats) {
   return result;
 }
 
-/// Tells one set of members in the order of their ranks from another, no more.
+/// Differs for different members or ranks. No cryptographic hash.
 std::uint64_t digest(std::vector<Seat> const& seats) {
   std::uint64_t hash = kFnvBasis;
   for (auto const& seat : seats) {
@@ -53,8 +55,8 @@ Decree decree(State const& state, Policy const& policy) {
   return next;
 }
 
-/// Not those that lack workers, as long as MIN do not; but the coordinator's own node always: a generation that no
-/// member leads ends with its coordinator.
+/// Nodes that may get a seat: not those that lack workers, if MIN others are here. The coordinator's own node always
+/// may, because a generation without it ends with its coordinator.
 std::map<AgentId, NodeInfo> who_may_sit(Turn const& turn) {
   Roster const& roster = turn.state.roster;
   auto whole = roster.present;
@@ -63,10 +65,13 @@ std::map<AgentId, NodeInfo> who_may_sit(Turn const& turn) {
     return it != roster.left_out.end() && !it->second.whole && !node.second.coordinates;
   });
   bool const enough = whole.size() >= std::max<std::size_t>(turn.policy.min_nodes, 1);
-  return enough ? std::move(whole) : roster.present;
+  if (!enough) {
+    return roster.present;
+  }
+  return whole;
 }
 
-/// Those that were left out have their old ranks again, unless others have taken their seats.
+/// The seats of the last generation. Nodes that were left out get their old ranks again, if there is room.
 std::vector<Seat> seats_before(Turn const& turn, std::map<AgentId, NodeInfo> const& may_sit) {
   std::multimap<std::uint32_t, AgentId> back;
   for (auto const& [agent, left_out] : turn.state.roster.left_out) {
@@ -96,7 +101,45 @@ bool restart_waits(Turn const& turn) {
   return turn.state.timers.restart && turn.now < *turn.state.timers.restart;
 }
 
+std::string round_of(Ballot const& ballot) {
+  return "round " + std::to_string(ballot.round) + " of node " + std::to_string(ballot.rank);
+}
+
+/// Performs an outcome of the vote. Half of the acceptances is final once every connected voter has answered.
+Next follow(Turn& turn, Outcome outcome) {
+  Proposer& proposer = turn.state.proposer;
+  auto const& voters = turn.state.election.voters;
+  if (outcome == Outcome::half && std::all_of(voters.begin(), voters.end(), [&](auto const& voter) {
+        return proposer.accepted.contains(voter.second);
+      })) {
+    outcome = half_is_all(proposer);
+  }
+  if (outcome == Outcome::claim) {
+    turn.act(ClaimFence{AcceptedDecree{proposer.ballot, *proposer.proposal}});
+  } else if (outcome == Outcome::send) {
+    for (auto const& [agent, rank] : voters) {
+      turn.act(Tell{agent, Propose{proposer.ballot, *proposer.proposal}});
+    }
+  }
+  return outcome == Outcome::decided ? Next{next::Decided{}} : Next{stay};
+}
+
+/// The members of the decided generation vote from now on: count_afresh() fills `voters` again.
+void note_decided(State& state) {
+  Election& election = state.election;
+  auto own = std::exchange(election.proposed_successors, {});
+  election.turned_away.clear();
+  election.successors = state.proposer.adopted() ? std::vector<Successor>{} : std::move(own);
+  election.voters.clear();
+  conclude(state.proposer);
+  state.leases.authority = {};
+  state.leases.until.reset();
+  state.leases.counted_at.reset();
+}
+
 }  // namespace
+
+// ---- opening and preparing: members get seats, and become ready -----------------------------------------------
 
 Next begin(Turn& turn, next::Opening const& /*what*/) {
   State& state = turn.state;
@@ -107,6 +150,7 @@ Next begin(Turn& turn, next::Opening const& /*what*/) {
     state.group.seat_of.emplace(state.group.seats[rank].agent, rank);
     state.roster.left_out.erase(state.group.seats[rank].agent);
   }
+  assert(state.group.seat_of.size() == state.group.seats.size());  // no agent has two seats
   state.group.reports.clear();
   state.group.began.reset();
   state.group.lived = false;
@@ -168,14 +212,84 @@ void tell_decided(Turn& turn, AgentId agent) {
   }
 }
 
-Next hear(Turn& turn, Seat& seat, Ack const& message) {
+Next handle(Turn& turn, Seat& seat, Ack const& message) {
   if (turn.state.phase != Phase::preparing || seat.now != Seat::Now::invited) {
     return stay;
   }
   note_echo(turn, seat.agent, message.echo, message.sent);
   seat.now = Seat::Now::ready;
-  return --turn.state.group.awaited == 0 ? begin_deciding(turn) : Next{stay};
+  State& state = turn.state;
+  if (--state.group.awaited > 0) {
+    return stay;
+  }
+  state.timers.answer.reset();
+  bool const nobody_votes = state.proposer.proposal->after == 0 || !rivalled(state, turn.policy);
+  return nobody_votes ? Next{next::Decided{}} : Next{next::Proposing{}};
 }
+
+// ---- proposing: the vote on the decree ------------------------------------------------------------------------
+
+Next begin(Turn& turn, next::Proposing const& /*what*/) {
+  turn.state.timers.answer = turn.now + turn.policy.ack_timeout;
+  return follow(turn, propose(turn.state.proposer));
+}
+
+Next count_acceptances(Turn& turn) {
+  return turn.state.phase == Phase::proposing ? follow(turn, count(turn.state.proposer)) : Next{stay};
+}
+
+Next on_accepted(Turn& turn, AgentId agent, Accepted const& message) {
+  Proposer& proposer = turn.state.proposer;
+  Election& election = turn.state.election;
+  auto const voter = election.voters.find(agent);
+  if (voter == election.voters.end() || message.after != proposer.decided.number) {
+    turn.say(Level::debug, "ignored: an acceptance after " + name_of(message.after), "ignored");
+    return stay;
+  }
+  if (message.promised > proposer.ballot) {
+    return next::Deposed{"a member follows " + round_of(message.promised)};
+  }
+  bool const counts =
+      turn.state.phase == Phase::proposing && message.ballot == proposer.ballot && message.promised == proposer.ballot;
+  return counts ? follow(turn, hear_acceptance(proposer, voter->second)) : Next{stay};
+}
+
+Next handle(Turn& turn, Fenced const& event) {
+  State& state = turn.state;
+  if (state.phase != Phase::proposing || event.after != state.proposer.decided.number) {
+    return stay;
+  }
+  Outcome const outcome = hear_fence(state.proposer, event.holds);
+  if (outcome != Outcome::partitioned) {
+    return follow(turn, outcome);
+  }
+  auto const where = "the fence after " + name_of(event.after);
+  return next::Finished{
+      make_verdict(state, turn.policy, End::partitioned, kExitPartitioned,
+                   where + (event.holds ? " belongs to other nodes" : " cannot be claimed: " + event.why))};
+}
+
+Next begin(Turn& turn, next::Decided const& /*what*/) {
+  State& state = turn.state;
+  assert(state.proposer.proposal);
+  Election& election = state.election;
+  if (state.proposer.adopted()) {
+    std::uint32_t const round = state.proposer.ballot.round;
+    note_decided(state);
+    return campaign_after_adopted(turn, round + 1);
+  }
+  state.roster.vanished += static_cast<std::uint32_t>(std::exchange(election.missing, {}).size());
+  if (election.succession == Succession::none && election.survives) {
+    election.succession = Succession::possible;
+  }
+  note_decided(state);
+  count_afresh(turn);
+  dismiss(turn);
+  drop_late_followers(turn, name_of(state.number) + " was decided without you");
+  return all_here(state) ? Next{next::LeaseWait{}} : Next{next::FormingAgain{}};
+}
+
+// ---- lease wait and running -----------------------------------------------------------------------------------
 
 std::optional<TimePoint> lease_wait(Leases const& leases, TimePoint now) {
   std::optional<TimePoint> latest;
@@ -232,14 +346,16 @@ Next begin(Turn& turn, next::Running const& /*what*/) {
   State& state = turn.state;
   Leases& leases = state.leases;
   Millis const lease = left(turn, Count::exactly);
+  assert(all_here(state));
+  assert(!leases_on(turn.policy) || lease > Millis{0});  // authority before a start
   leases.granted.clear();
   std::erase_if(state.election.dead, [&](auto const& entry) { return entry.first.first < state.number; });
   state.ever_ran = true;
-  state.hanging = {};
-  state.accusing = {};
+  state.hangs = {};
+  state.blame = {};
   state.leavers = {};
   state.group.began = turn.now;
-  run(state.ledger, turn.now);
+  start_generation(state.ledger, turn.now);
   turn.tell(story::Started{state.number});
   state.timers.answer.reset();
   state.timers.restart.reset();
@@ -255,7 +371,7 @@ Next begin(Turn& turn, next::Running const& /*what*/) {
   }
   if (state.roster.present.size() > state.group.seats.size()) {
     if (turn.policy.scale_out_now && spares(state) > 0 && state.group.seats.size() < turn.policy.max_nodes) {
-      // Whoever came while this generation was being prepared. Later than now: the timer of now may have led here.
+      // For nodes that came while this generation was being prepared. Not now: this very tick may have led here.
       state.timers.scale_out = turn.now + Millis{1};
     }
     for (auto const& [agent, node] : state.roster.present) {

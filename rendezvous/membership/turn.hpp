@@ -1,7 +1,8 @@
-// Turn: one call of membership's step in progress. Next: what follows from what its parts have done.
+// Turn: one call of membership's step in progress. Next: what follows from what a part has done.
 //
-// The parts change the state, except its phase: they return what is to follow, and membership.cpp begins it. So no part
-// calls one that may call it back. What Deposed and StoppingLate do depends on the phase before: they set it last.
+// The parts change the state, but not its phase: they return what follows, and membership.cpp begins it. So no part
+// calls another that may call it back. StoppingLate and Deposed depend on the phase before, so their `begin` sets the
+// phase itself.
 #pragma once
 
 #include <string>
@@ -30,7 +31,7 @@ struct Turn : BasicTurn<State, Action, Policy> {
 
 namespace next {
 
-struct Standby {  ///< no candidate any more
+struct Standby {  ///< no longer a candidate
   std::string why;
 };
 struct Electing {  ///< asks for promises of this ballot
@@ -54,16 +55,16 @@ struct Deposed {
   std::string why;
 };
 struct Stay {};
-struct FormingAgain {};  ///< what was being made, decided already or not, cannot run
+struct FormingAgain {};  ///< the generation being prepared cannot run, decided or not
 struct Decided {};       ///< the proposal has its votes, or needs none
-struct StoppingLate {    ///< one more member than were known is to stop
+struct StoppingLate {    ///< a member that called late has to stop, too
   AgentId agent = 0;
 };
-struct Stopped {};  ///< all members have
+struct Stopped {};  ///< all members have stopped
 
 }  // namespace next
 
-/// First those that begin a phase, in the order of Phase.
+/// First the alternatives that begin a phase, in the order of Phase.
 using Next = std::variant<next::Standby, next::Electing, next::Forming, next::Opening, next::Preparing, next::Proposing,
                           next::LeaseWait, next::Running, next::Stopping, next::Finished, next::Deposed, next::Stay,
                           next::FormingAgain, next::Decided, next::StoppingLate, next::Stopped>;

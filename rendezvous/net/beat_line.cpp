@@ -6,7 +6,6 @@
 #include <boost/asio/io_context.hpp>
 
 #include "rendezvous/net/channel.hpp"
-#include "rendezvous/net/spare_port.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/log.hpp"
 
@@ -16,9 +15,9 @@ namespace {
 using boost::asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-constexpr std::size_t kUnanswered = 1;  ///< so many, and the next beat goes on a fresh connection too
-constexpr Millis kFresh{500};           ///< a connection that stands for less proves that the way is free: wait for it
-constexpr std::size_t kProbes = 8;      ///< connections under way at once; beyond, the oldest is given up
+constexpr std::size_t kUnanswered = 1;  ///< beats without an answer before new connections are dialled
+constexpr Millis kFresh{500};           ///< a younger connection proves that the network works: wait for its answer
+constexpr std::size_t kProbes = 8;      ///< connections at once; then a new one replaces the oldest
 
 }  // namespace
 
@@ -27,7 +26,7 @@ struct BeatLine::Line {
   explicit Line(boost::asio::io_context& io) : socket(io) {}
   tcp::socket socket;
   std::shared_ptr<Channel> channel;  ///< once connected
-  bool greeted = false;              ///< the coordinator has answered our hello
+  bool greeted = false;              ///< the coordinator has answered the hello
   TimePoint connected;
 };
 
@@ -48,13 +47,13 @@ void BeatLine::send(Beat const& beat) {
       line->channel->send(encode(beat));
     }
   }
-  if (lines_.empty() || (++unanswered_ > kUnanswered && !waits())) {
+  if (lines_.empty() || (++unanswered_ > kUnanswered && !waits_for_newest())) {
     dial();
   }
 }
 
-// A coordinator that is within reach, but busy, is not called more often for it.
-bool BeatLine::waits() const {
+/// So that a busy coordinator that can be reached is not called more often.
+bool BeatLine::waits_for_newest() const {
   auto const& last = lines_.back();
   return last->channel && Clock::now() < last->connected + kFresh;
 }
@@ -64,7 +63,7 @@ void BeatLine::dial() {
     drop(lines_.front());
   }
   auto const line = lines_.emplace_back(std::make_shared<Line>(io_));
-  connect_from_somewhere(line, to_, [weak = weak_from_this(), line](ErrorCode const& error) {
+  connect_socket(line, to_, [weak = weak_from_this(), line](ErrorCode const& error) {
     auto const self = weak.lock();
     if (!self || !self->has(line)) {
       return;
@@ -103,7 +102,7 @@ void BeatLine::received(std::shared_ptr<Line> const& line, std::string const& pa
   if (!std::exchange(line->greeted, true)) {
     auto const reply = decode<HelloReply>(payload);
     if (!reply || reply->why != HelloReply::Why::accepted) {
-      drop(line);  // the first connection tells what is wrong
+      drop(line);  // the CoordinatorLink reports the reason
     }
     return;
   }

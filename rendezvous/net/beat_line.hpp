@@ -1,8 +1,8 @@
 // BeatLine: an agent's second connection to a coordinator, for beats only, so that data never delays them.
 //
-// It stands by itself: the first beat dials it, one that has ended is dialled again with the next beat. Beats that stay
-// unanswered may sit behind a retransmission timer that has backed off beyond the heartbeat timeout (a cut of a few
-// seconds does that), so each further one is also sent on a freshly dialled connection; the first one to answer stays.
+// The first beat dials it. If it has ended, the next beat dials again. After a network cut of a few seconds TCP may
+// have backed off its retransmissions beyond the heartbeat timeout. So while beats are unanswered, each further beat is
+// also sent on a new connection, and the first connection that answers replaces all others.
 //
 // Shell; runs on the thread of the io_context given to it.
 #pragma once
@@ -22,10 +22,10 @@ namespace cxxrun::rendezvous {
 
 class BeatLine : public std::enable_shared_from_this<BeatLine> {
  public:
-  /// `answered` runs from the io_context and may let go of the line.
+  /// `answered` runs from the io_context and may destroy the BeatLine.
   BeatLine(boost::asio::io_context& io, boost::asio::ip::tcp::endpoint to, Hello hello, std::shared_ptr<KeyRing> keys,
            std::function<void(BeatAck)> answered);
-  ~BeatLine();  ///< Ends the connections in order; no handler runs afterwards.
+  ~BeatLine();  ///< Closes the connections in order; no handler runs afterwards.
   BeatLine(BeatLine const&) = delete;
   BeatLine& operator=(BeatLine const&) = delete;
 
@@ -33,7 +33,7 @@ class BeatLine : public std::enable_shared_from_this<BeatLine> {
 
  private:
   struct Line;
-  [[nodiscard]] bool waits() const;
+  [[nodiscard]] bool waits_for_newest() const;
   [[nodiscard]] bool has(std::shared_ptr<Line> const& line) const;
   void dial();
   void greet(std::shared_ptr<Line> const& line);
@@ -45,7 +45,7 @@ class BeatLine : public std::enable_shared_from_this<BeatLine> {
   Hello hello_;
   std::shared_ptr<KeyRing> keys_;
   std::function<void(BeatAck)> answered_;
-  std::deque<std::shared_ptr<Line>> lines_;  // oldest first; more than one only while beats stay unanswered
+  std::deque<std::shared_ptr<Line>> lines_;  // oldest first; more than one only while beats are unanswered
   Beat newest_;
   std::size_t unanswered_ = 0;
 };

@@ -17,14 +17,14 @@ namespace {
 
 constexpr std::size_t kMaxQueue = 8U << 20U;
 
-/// After a cut the next retransmission is at most this far away: a heartbeat timeout is of seconds, and the kernel's
-/// own pauses double up to two minutes. Linux 6.15; older ones do as they do.
+/// The longest pause between TCP retransmissions. The kernel's own pauses double up to two minutes, and heartbeat
+/// timeouts are a few seconds. Needs Linux 6.15; older kernels ignore it.
 constexpr int kLongestPauseMs = 1000;
 #ifndef TCP_RTO_MAX_MS
 #define TCP_RTO_MAX_MS 44
 #endif
 
-/// The other end said FIN; when a reset follows, the kernel says EPIPE.
+/// Whether the other end sent a FIN. After a FIN and a reset the kernel reports EPIPE.
 bool is_fin(boost::system::error_code const& error) {
   return error == boost::asio::error::eof || error == boost::asio::error::broken_pipe;
 }
@@ -39,7 +39,7 @@ std::string describe(boost::system::error_code const& error) {
   return error.message();
 }
 
-/// "" of a socket that is closed.
+/// "" for a closed socket.
 std::string address_of(boost::asio::ip::tcp::endpoint const& end) {
   auto const address = end.address();
   if (end.port() == 0) {
@@ -51,8 +51,7 @@ std::string address_of(boost::asio::ip::tcp::endpoint const& end) {
   return address.to_string();
 }
 
-/// The same on both sides: without the number of an interface, and IPv4 within IPv6 as IPv4. "" of a socket that is
-/// closed.
+/// The same text on both sides: without an interface index, an IPv4-mapped address as IPv4. "" for a closed socket.
 std::string end_of(boost::asio::ip::tcp::endpoint const& end) {
   return end.port() == 0 ? "" : end_text(os::tcp_end_of(end.data()));
 }
@@ -64,7 +63,7 @@ Channel::Channel(Socket socket) : socket_(std::move(socket)) {
   socket_.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
   socket_.non_blocking(true, ignored);
   (void)setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_RTO_MAX_MS, &kLongestPauseMs, sizeof(kLongestPauseMs));
-  fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);  // Asio leaves it to us; workers get nothing of ours
+  fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);  // Asio does not set it; workers must not inherit the socket
 }
 
 void Channel::start(Handlers handlers, End end, std::shared_ptr<KeyRing> keys) {
@@ -72,14 +71,14 @@ void Channel::start(Handlers handlers, End end, std::shared_ptr<KeyRing> keys) {
   keys_ = std::move(keys);
   side_ = end;
   if (keys_) {
-    guard_ = end == End::caller ? keys_->calls() : keys_->called();
+    secure_ = end == End::caller ? keys_->calls() : keys_->called();
   }
   if (end == End::called) {
-    read_some({});  // most have spoken before they were accepted
+    read_some({});  // most callers have sent something before they are accepted
     return;
   }
-  if (guard_) {
-    send_frame(guard_->call());
+  if (secure_) {
+    send_frame(secure_->call());
   }
   read();
 }
@@ -92,9 +91,9 @@ void Channel::read() {
   });
 }
 
-/// One buffer for all connections of the thread: they are many, and mostly silent.
+/// All connections of the thread share one buffer: they are many, and mostly idle.
 void Channel::read_some(boost::system::error_code error) {
-  auto const self = shared_from_this();  // the handlers may let us go
+  auto const self = shared_from_this();  // the handlers may drop the last reference
   thread_local std::array<char, 16384> chunk;
   std::size_t const bytes = error ? 0 : socket_.read_some(boost::asio::buffer(chunk), error);
   if (error == boost::asio::error::would_block || error == boost::asio::error::interrupted) {
@@ -116,7 +115,7 @@ void Channel::take_frames() {
     if (!next) {
       fail("protocol error: " + next.error().message());
     } else if (next->has_value()) {
-      heard(**next);
+      on_frame(**next);
     } else {
       read();
       return;
@@ -124,36 +123,35 @@ void Channel::take_frames() {
   }
 }
 
-void Channel::heard(std::string const& frame) {
-  if (!guard_) {
-    pass_on(frame);
+void Channel::on_frame(std::string const& frame) {
+  if (!secure_) {
+    deliver(frame);
     return;
   }
-  auto led_to = guard_->hear(frame);
-  if (auto* const unsealed = std::get_if<Unsealed>(&led_to)) {
-    pass_on(std::move(unsealed->payload));
-  } else if (auto const* const back = std::get_if<SendBack>(&led_to)) {
-    tell_called();
+  auto const on_call = [this] {
+    if (handlers_.called) {
+      handlers_.called();
+    }
+  };
+  auto result = secure_->on_frame(frame);
+  if (auto* const unsealed = std::get_if<Unsealed>(&result)) {
+    deliver(std::move(unsealed->payload));
+  } else if (auto const* const back = std::get_if<SendBack>(&result)) {
+    on_call();
     send_frame(back->frame);
-  } else if (auto const* const asks = std::get_if<WantsWraps>(&led_to)) {
-    tell_called();
+  } else if (auto const* const asks = std::get_if<WantsWraps>(&result)) {
+    on_call();
     wrap_key(asks->call);
-  } else if (auto const* const wants = std::get_if<WantsKey>(&led_to)) {
+  } else if (auto const* const wants = std::get_if<WantsKey>(&result)) {
     find_key(wants->offer);
-  } else if (auto const* const broken = std::get_if<Broken>(&led_to)) {
+  } else if (auto const* const broken = std::get_if<Broken>(&result)) {
     fail(broken->why);
   } else {
-    for (auto& payload : std::get<Note>(led_to).payloads) {
+    for (auto& payload : std::get<DeathNotice>(result).payloads) {
       if (open_) {
-        pass_on(std::move(payload));
+        deliver(std::move(payload));
       }
     }
-  }
-}
-
-void Channel::tell_called() {
-  if (handlers_.called) {
-    handlers_.called();
   }
 }
 
@@ -163,7 +161,7 @@ void Channel::wrap_key(CallId const& call) {
     auto const self = weak.lock();
     if (self && self->open_) {
       self->finding_ = false;
-      self->send_frame(self->guard_->answer(std::move(wraps)));
+      self->send_frame(self->secure_->answer(std::move(wraps)));
       self->take_frames();
     }
   });
@@ -175,7 +173,7 @@ void Channel::find_key(KeyOffer const& answer) {
     return;
   }
   finding_ = true;
-  keys_->unwrap(answer, id_of_call(guard_->call()), [self = shared_from_this()](Result<Key> const& key) {
+  keys_->unwrap(answer, id_of_call(secure_->call()), [self = shared_from_this()](Result<Key> const& key) {
     self->finding_ = false;
     if (!self->open_) {
       return;
@@ -191,18 +189,18 @@ void Channel::find_key(KeyOffer const& answer) {
 
 void Channel::seal_with(Key const& key) {
   key_ = key;
-  guard_->give(key);
+  secure_->use_key(key);
   for (auto const& payload : std::exchange(held_, {})) {
-    send_frame(guard_->say(payload));
+    send_frame(secure_->seal(payload));
   }
 }
 
-void Channel::pass_on(std::string payload) {
+void Channel::deliver(std::string payload) {
   if (payload.empty()) {
-    bidden_ = true;
+    goodbye_ = true;
     return;
   }
-  spoken_to_ = true;
+  received_ = true;
   auto const handler = handlers_.frame;  // a copy: the handler may replace or close us
   handler(std::move(payload));
 }
@@ -211,15 +209,15 @@ void Channel::send(std::string const& payload) {
   if (!open_ || closing_) {
     return;
   }
-  if (guard_ && !guard_->sealed()) {
+  if (secure_ && !secure_->sealed()) {
     held_.push_back(payload);
   } else {
-    send_frame(guard_ ? guard_->say(payload) : payload);
+    send_frame(secure_ ? secure_->seal(payload) : payload);
   }
 }
 
-/// The connection has ended. What the other end said before is still to be read, and then the end.
-bool Channel::broken_by(boost::system::error_code const& error) {
+/// Whether a write found the connection ended. What the other end sent before that is still read, and then the end.
+bool Channel::note_end(boost::system::error_code const& error) {
   if (error != boost::asio::error::connection_reset && error != boost::asio::error::broken_pipe) {
     return false;
   }
@@ -240,14 +238,14 @@ void Channel::send_frame(std::string const& frame) {
     if (!error && done == bytes.size()) {
       return;  // the usual case: the kernel took it all
     }
-    if (broken_by(error)) {
+    if (note_end(error)) {
       return;
     }
     bytes.erase(0, error ? 0 : done);
   }
   queued_bytes_ += bytes.size();
   queue_.push_back(std::move(bytes));
-  if (queued_bytes_ > kMaxQueue) {
+  if (queued_bytes_ > kMaxQueue) {  // posted: callbacks never run inside send()
     boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->fail("it does not read"); });
     return;
   }
@@ -265,7 +263,7 @@ void Channel::write() {
                              if (!self->open_) {
                                return;
                              }
-                             if (self->broken_by(error)) {
+                             if (self->note_end(error)) {
                                if (self->closing_) {
                                  self->close();
                                }
@@ -293,15 +291,15 @@ void Channel::fail(std::string how, Ended ended) {
   auto const closed = handlers_.closed;
   end();
   if (!silent && closed) {
-    bidden_ ? closed("it hung up", Ended::goodbye) : closed(std::move(how), ended);
+    goodbye_ ? closed("it hung up", Ended::goodbye) : closed(std::move(how), ended);
   }
 }
 
-/// An empty payload: no message is. So that an end that was wanted can be told from a cut, and from a death. Strangers
-/// are not told anything.
+/// Sends an empty payload, which no message is, so that the other end can tell an intended end from a cut or a death.
+/// An end that has proven nothing gets none.
 void Channel::say_goodbye() {
-  if (open_ && !closing_ && (guard_ ? guard_->proven() : spoken_to_)) {
-    send_frame(guard_ ? guard_->say("") : "");
+  if (open_ && !closing_ && (secure_ ? secure_->proven() : received_)) {
+    send_frame(secure_ ? secure_->seal("") : "");
   }
 }
 
@@ -320,7 +318,7 @@ void Channel::end() {
   boost::system::error_code ignored;
   socket_.shutdown(Socket::shutdown_both, ignored);
   socket_.close(ignored);
-  // The handlers may hold the last reference to whoever is calling: drop them from the event loop.
+  // The handlers may own the object that calls this, so they are destroyed later, from the event loop.
   boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->handlers_ = {}; });
 }
 

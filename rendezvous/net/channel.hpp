@@ -1,8 +1,7 @@
-// Channel: one connection of the agent protocol. Frames in, frames out, one place to close.
+// Channel: one connection of the agent protocol. Frames in, frames out, one place to close. Shell.
 //
-// Every agent ↔ coordinator connection passes through here, in both directions. With a key ring both ends prove that
-// they know the run's key, and what they say is sealed (rendezvous/trust). Shell header: for server.cpp,
-// coordinator_link.cpp and tests only.
+// Every connection between an agent and a coordinator uses it, on both sides. With a key ring both ends prove that they
+// know the run's key, and seal what they send (trust/secure_channel.hpp).
 #pragma once
 
 #include <cstddef>
@@ -10,26 +9,56 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <boost/asio/ip/tcp.hpp>
 
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/trust/both_ends.hpp"
-#include "rendezvous/values/ended.hpp"
+#include "rendezvous/values/connection.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 #include "src/base/wire/frame.hpp"
 
 namespace cxxrun::rendezvous {
 
-/// Not thread-safe: use on the thread of its io_context. Callbacks never run inside a call into the Channel, but for a
-/// start of who was called.
+/// Whether a connection attempt failed because the kernel has no local port left.
+[[nodiscard]] inline bool lacks_port(boost::system::error_code const& error) {
+  return error == boost::system::errc::address_not_available;
+}
+
+/// async_connect of `owner->socket`. If the kernel has no local port left, it tries again from a port that the kernel
+/// does not hand out. `owner` lives until `handler` has run. A socket that is closed in between stays closed.
+template <class Owner, class Handler>
+void connect_socket(std::shared_ptr<Owner> const& owner, boost::asio::ip::tcp::endpoint const& to, Handler handler) {
+  auto again = [owner, to, handler = std::move(handler)](boost::system::error_code const& error) mutable {
+    auto& socket = owner->socket;
+    if (lacks_port(error) && socket.is_open()) {
+      boost::system::error_code failed;
+      socket.close(failed);
+      socket.open(to.protocol(), failed);
+      boost::asio::ip::tcp::endpoint any(to.protocol(), 0);
+      if (!failed &&
+          os::bind_to_spare_port(socket.native_handle(), any.data(), static_cast<socklen_t>(any.size())) == 0) {
+        socket.async_connect(to, [owner, handler = std::move(handler)](auto const& last) mutable { handler(last); });
+        return;
+      }
+    }
+    handler(error);
+  };
+  owner->socket.async_connect(to, std::move(again));
+}
+
+/// Not thread-safe: use on the thread of its io_context. Callbacks never run inside a call into the Channel, except in
+/// start() of the called end.
 class Channel : public std::enable_shared_from_this<Channel> {
  public:
   using Socket = boost::asio::ip::tcp::socket;
   struct Handlers {
     std::function<void(std::string payload)> frame;
-    /// Once, unless `close` was called. `how`: "it hung up", "end of file", "connection reset", "protocol error: …".
+    /// Runs once, unless `close` was called. `how`: "it hung up", "end of file", "connection reset", "protocol error:
+    /// …".
     std::function<void(std::string how, Ended ended)> closed;
-    /// Of who was called: a handshake has begun, which proves nothing. May be empty.
+    /// At the called end: the caller has begun a handshake, which proves nothing yet. May be empty.
     std::function<void()> called;
   };
 
@@ -37,27 +66,28 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
   explicit Channel(Socket socket);
 
-  /// Begins to read; who was called reads what is there already before this returns. `keys`: how this end proves
-  /// itself, and asks the other to; none: frames go in clear, whoever it is.
+  /// Starts to read; the called end reads what has arrived already before this returns. `keys`: both ends must prove
+  /// themselves; null: frames go in clear.
   void start(Handlers handlers, End end = End::called, std::shared_ptr<KeyRing> keys = nullptr);
-  /// Takes no longer frames than this from now on.
+  /// From now on refuses frames longer than this.
   void limit(std::size_t most) { reader_.limit(most + kSealBytes); }
-  /// Queues one frame; held back until the other end is asked for its proof. A peer that does not read loses the
-  /// connection at 8 MiB of queue.
+  /// Queues one frame, and holds it back until frames can be sealed. If the peer does not read, the connection ends at
+  /// 8 MiB of queue.
   void send(std::string const& payload);
-  /// Closes at once, with a goodbye if nothing is queued; no callback follows.
+  /// Closes at once, after a goodbye if nothing is queued; no callback follows.
   void close();
-  /// Says goodbye, and closes when everything queued is written; no callback follows.
+  /// Says goodbye and closes when the queue is written; no callback follows.
   void close_after_flush();
-  /// Address of this end of the connection as text, IPv4-mapped addresses as IPv4.
+  /// Address of this end as text, an IPv4-mapped one as IPv4; "" = closed.
   [[nodiscard]] std::string local_address() const;
   /// The same of the peer's end.
   [[nodiscard]] std::string remote_address() const;
-  /// As this side sees them.
+  /// Both ends as this side sees them.
   [[nodiscard]] BothEnds ends() const;
-  /// Whether this is a conversation: under seal, or in clear where nothing else is asked for. A note is none.
-  [[nodiscard]] bool converses() const { return !guard_ || guard_->sealed(); }
-  /// Of the caller: the key that it is sealed with.
+  /// Whether frames are sealed, or in clear because there are no keys. Not for a death notice, which comes before a
+  /// seal.
+  [[nodiscard]] bool converses() const { return !secure_ || secure_->sealed(); }
+  /// At the caller: the run's key, once frames are sealed.
   [[nodiscard]] std::optional<Key> const& key() const { return key_; }
 
  private:
@@ -65,14 +95,13 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void read_some(boost::system::error_code error);
   void write();
   void take_frames();
-  void heard(std::string const& frame);
-  void tell_called();
+  void on_frame(std::string const& frame);
   void wrap_key(CallId const& call);
   void find_key(KeyOffer const& answer);
   void seal_with(Key const& key);
-  void pass_on(std::string payload);
+  void deliver(std::string payload);
   void send_frame(std::string const& frame);
-  [[nodiscard]] bool broken_by(boost::system::error_code const& error);
+  [[nodiscard]] bool note_end(boost::system::error_code const& error);
   void fail(std::string how, Ended ended = Ended::broken);
   void say_goodbye();
   void end();
@@ -81,20 +110,20 @@ class Channel : public std::enable_shared_from_this<Channel> {
   Handlers handlers_;
   wire::FrameReader reader_;
   std::shared_ptr<KeyRing> keys_;
-  std::optional<Guard> guard_;
+  std::optional<SecureChannel> secure_;
   std::optional<Key> key_;
-  std::vector<std::string> held_;  ///< said before it could be sealed
-  bool finding_ = false;           ///< the key, or a wrap of it, is being looked for: nothing is read meanwhile
+  std::vector<std::string> held_;  ///< payloads to be sent once they can be sealed
+  bool finding_ = false;           ///< the key, or a wrap of it, is being made: nothing is read until then
   std::deque<std::string> queue_;
   std::size_t queued_bytes_ = 0;
   bool writing_ = false;
   bool closing_ = false;
   bool open_ = true;
-  bool spoken_to_ = false;  ///< a message has come
-  bool bidden_ = false;     ///< the other end has said goodbye
+  bool received_ = false;  ///< a message has come
+  bool goodbye_ = false;   ///< the other end has said goodbye
   End side_ = End::called;
-  /// What a write has ended with. The kernel says once that a connection was reset, and lets reads find an orderly end
-  /// then; after a FIN it says EPIPE.
+  /// The error of a write that found the connection ended. After a write has reported a reset the kernel reports an
+  /// orderly end to reads, so the first error is kept. After a FIN a write reports EPIPE.
   boost::system::error_code broken_;
 };
 

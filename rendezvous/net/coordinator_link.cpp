@@ -12,13 +12,12 @@
 
 #include "rendezvous/net/beat_line.hpp"
 #include "rendezvous/net/channel.hpp"
-#include "rendezvous/net/doors.hpp"
 #include "rendezvous/net/host_owners.hpp"
-#include "rendezvous/net/lookup.hpp"
-#include "rendezvous/net/spare_port.hpp"
 #include "rendezvous/trust/grant.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/time.hpp"
+#include "src/base/os/limits.hpp"
+#include "src/base/os/local_address.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/timer.hpp"
 
@@ -28,15 +27,104 @@ namespace {
 using boost::asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-constexpr char const* kNoPortLeft = "this host has no port left to call from: other connections hold them all";
+constexpr char const* kNoPortLeft = "this host has no free local port: other connections use them all";
 
-/// At one door: being connected, then greeted.
+/// Resolves the names of one host, in order.
+class Lookup : public std::enable_shared_from_this<Lookup> {
+ public:
+  using Addresses = std::vector<boost::asio::ip::address>;
+
+  explicit Lookup(boost::asio::io_context& io) : resolver_(io), timer_(io) {}
+
+  /// Runs `found` once, unless `cancel` is called; within this call if all names are literals. A name that does not
+  /// resolve yet is tried again for `patience`, but a minute at most. Errors: not_found, if no name has an address.
+  void start(std::vector<std::string> names, Millis patience, std::function<void(Result<Addresses>)> found) {
+    names_ = std::move(names);
+    patience_ = std::min(patience, os::kForNameServer);
+    give_up_at_ = Clock::now() + patience_;
+    found_ = std::move(found);
+    resolve(0);
+  }
+
+  void cancel() {
+    found_ = {};
+    timer_.cancel();
+    resolver_.cancel();
+  }
+
+ private:
+  /// A name that does not resolve is an error only if no other one does.
+  void resolve(std::size_t index) {
+    if (index == names_.size()) {
+      auto const found = std::exchange(found_, {});
+      found(addresses_.empty() ? Result<Addresses>(fail(Errc::not_found, trouble_)) : addresses_);
+      return;
+    }
+    ErrorCode error;
+    auto const literal = boost::asio::ip::make_address(names_[index], error);
+    if (!error) {
+      add(literal);
+      resolve(index + 1);
+      return;
+    }
+    try {
+      resolver_.async_resolve(names_[index], "",
+                              [self = shared_from_this(), index](ErrorCode const& failed, auto const& results) {
+                                if (self->found_) {
+                                  self->resolved(index, failed, results);
+                                }
+                              });
+    } catch (std::exception const& refused) {
+      // Asio could not start its resolver thread. Workers may be running: this must not end their agent.
+      trouble_ = os::explain_refusal("cannot resolve host " + names_[index], refused);
+      resolve(index + 1);
+    }
+  }
+
+  void resolved(std::size_t index, ErrorCode const& failed, tcp::resolver::results_type const& results) {
+    bool const later = failed == boost::asio::error::host_not_found_try_again;
+    if (later && Clock::now() < give_up_at_) {
+      if (trouble_.empty()) {
+        trouble_ = os::unknown_yet(names_[index], patience_);
+        log(Level::warn, trouble_);
+      }
+      timer_.after(pause_, [this, index] { resolve(index); });
+      pause_ = std::min(pause_ * 2, Probing::kLongestPause);
+      return;
+    }
+    if (failed) {
+      trouble_ = os::unknown_host(names_[index], later, failed.message());
+    }
+    for (auto const& entry : results) {
+      add(entry.endpoint().address());
+    }
+    resolve(index + 1);
+  }
+
+  void add(boost::asio::ip::address const& address) {
+    if (std::find(addresses_.begin(), addresses_.end(), address) == addresses_.end()) {
+      addresses_.push_back(address);
+    }
+  }
+
+  tcp::resolver resolver_;
+  os::Timer timer_;
+  std::vector<std::string> names_;
+  Millis patience_{0};
+  TimePoint give_up_at_;
+  std::function<void(Result<Addresses>)> found_;
+  Addresses addresses_;
+  Millis pause_ = Probing::kFirstPause;
+  std::string trouble_;
+};
+
+/// An attempt at one candidate: being connected, then greeted.
 struct Attempt {
   Attempt(boost::asio::io_context& io, tcp::endpoint where) : socket(io), to(std::move(where)) {}
   tcp::socket socket;
   tcp::endpoint to;
   std::shared_ptr<Channel> channel;  ///< once connected
-  bool by_step = false;              ///< the run was asked for by its other name
+  bool by_step = false;              ///< it asks for the run by plan.step
 };
 
 }  // namespace
@@ -51,14 +139,14 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   std::shared_ptr<Lookup> lookup;
   os::Timer timer;
   Lookup::Addresses addresses;
-  std::vector<tcp::endpoint> places;  // of the doors
-  Doors doors;
-  std::map<Door, std::shared_ptr<Attempt>> attempts;  // once one has joined: it alone
+  std::vector<tcp::endpoint> endpoints;  // of the candidates
+  Probing probing;
+  std::map<Candidate, std::shared_ptr<Attempt>> attempts;  // after `joined` only the one that joined
   std::string last_trouble;
-  bool by_step = false;   // plan.step is asked for next
-  std::string other_job;  // who said so: worth more than what came after it
-  std::set<std::string> told;
-  std::shared_ptr<Channel> channel;  // the one that has proven itself
+  bool by_step = false;              // the next attempt asks for plan.step
+  std::string other_job;             // refusal of another job's coordinator: explains more than later failures
+  std::set<std::string> told;        // lines that were logged, each once
+  std::shared_ptr<Channel> channel;  // of the attempt that joined
   std::shared_ptr<BeatLine> beats;
   HostOwners owners;
   tcp::endpoint reached;
@@ -75,17 +163,17 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     };
   }
 
-  /// For what happens at a door as long as this attempt there goes on.
+  /// A handler that runs only as long as the current attempt at this candidate is open.
   template <class Handler>
-  auto at(Door door, Handler handler) {
-    return guarded(
-        [door, attempt = std::weak_ptr(attempts.at(door)), handler = std::move(handler)](Impl& self, auto&&... args) {
-          auto const it = self.attempts.find(door);
-          if (it != self.attempts.end() && it->second == attempt.lock()) {
-            auto const here = it->second;
-            handler(self, *here, std::forward<decltype(args)>(args)...);
-          }
-        });
+  auto at(Candidate candidate, Handler handler) {
+    return guarded([candidate, attempt = std::weak_ptr(attempts.at(candidate)), handler = std::move(handler)](
+                       Impl& self, auto&&... args) {
+      auto const it = self.attempts.find(candidate);
+      if (it != self.attempts.end() && it->second == attempt.lock()) {
+        auto const here = it->second;  // the handler may close the attempt
+        handler(self, *here, std::forward<decltype(args)>(args)...);
+      }
+    });
   }
 
   void fail_with(Error error, bool refused = false) {
@@ -100,15 +188,15 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     if (channel) {
       channel->close_after_flush();
     } else {
-      leave_all_but({});
+      close_all_but({});
     }
-    boost::asio::post(io, [line = std::move(beats)] {});  // its own handler may have brought us here
+    boost::asio::post(io, [line = std::move(beats)] {});  // later: its own handler may be on the call stack
   }
 
-  // ---- finding the coordinator -------------------------------------------------------------------------------
+  // ---- probing the candidates --------------------------------------------------------------------------------
 
   void call() {
-    doors.give_up_at = Clock::now() + plan.patience;
+    probing.give_up_at = Clock::now() + plan.patience;
     lookup->start(plan.addresses, plan.patience, guarded([](Impl& self, Result<Lookup::Addresses> found) {
                     if (!found) {
                       self.fail_with(found.error());
@@ -117,14 +205,14 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
                     self.addresses = *std::move(found);
                     for (auto const& address : self.addresses) {
                       for (auto const port : self.plan.ports) {
-                        self.places.emplace_back(address, port);
+                        self.endpoints.emplace_back(address, port);
                       }
                     }
-                    self.doors.count = self.places.size();
-                    self.doors.only_port = self.plan.ports.size() == 1;
-                    self.doors.once = self.plan.once;
-                    self.doors.patience = self.plan.patience;
-                    self.go_on();
+                    self.probing.count = self.endpoints.size();
+                    self.probing.only_port = self.plan.ports.size() == 1;
+                    self.probing.once = self.plan.once;
+                    self.probing.patience = self.plan.patience;
+                    self.continue_probing();
                   }));
   }
 
@@ -134,25 +222,25 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       return;
     }
     plan.ports.push_back(port);
-    if (!addresses.empty()) {  // else it will be one of the ports once the name is known
+    if (!addresses.empty()) {  // else call() adds the port once the name is resolved
       for (auto const& address : addresses) {
-        places.emplace_back(address, port);
+        endpoints.emplace_back(address, port);
       }
-      add(doors, addresses.size(), Clock::now());
-      go_on();
+      add(probing, addresses.size(), Clock::now());
+      continue_probing();
     }
   }
 
-  void go_on() {
+  void continue_probing() {
     for (;;) {
-      auto const act = next_act(doors, Clock::now());
-      if (auto const* const knocks = std::get_if<Knock>(&act)) {
-        knock(knocks->door);
-      } else if (auto const* const late = std::get_if<Leave>(&act)) {
-        last_trouble =
-            attempts.at(late->door)->channel ? "it accepts connections but is no cxxrun coordinator" : "no answer";
+      auto const act = next_action(probing, Clock::now());
+      if (auto const* const probe = std::get_if<Probe>(&act)) {
+        begin_attempt(probe->candidate);
+      } else if (auto const* const late = std::get_if<Drop>(&act)) {
+        last_trouble = attempts.at(late->candidate)->channel ? "it accepts connections but is not a cxxrun coordinator"
+                                                             : "no answer";
         tell_trying();
-        leave(late->door);
+        close_attempt(late->candidate);
       } else if (auto const* const ends = std::get_if<GiveUp>(&act)) {
         give_up(ends->wrong);
         return;
@@ -160,52 +248,53 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
         break;
       }
     }
-    if (auto const at = due(doors)) {
-      timer.at(*at, guarded([](Impl& self) { self.go_on(); }));
+    if (auto const at = due(probing)) {
+      timer.at(*at, guarded([](Impl& self) { self.continue_probing(); }));
     }
   }
 
   [[nodiscard]] std::string where() const {
     std::string const port = ":" + std::to_string(plan.ports.front());
-    return plan.addresses.front() + (doors.only_port || plan.once ? port : "");
+    return plan.addresses.front() + (probing.only_port || plan.once ? port : "");
   }
 
   void give_up(bool wrong) {
     if (plan.once) {
-      fail_with(fail(Errc::closed, where() + ": " + last_trouble), doors.refused);
+      fail_with(fail(Errc::closed, where() + ": " + last_trouble), probing.refused);
     } else if (wrong) {
       fail_with(
           fail(Errc::in_use,
                where() + ": " + (other_job.empty() ? last_trouble + "; " + kOtherPort : other_job + "; " + kOneId)));
     } else {
-      fail_with(fail(Errc::timeout, nobody_line(doors, where(), last_trouble)));
+      fail_with(fail(Errc::timeout, not_found_line(probing, where(), last_trouble)));
     }
   }
 
-  /// Once, so that nobody waits for a mistake as long as for a node. One that a file told of is waited for shortly.
+  /// Says once that the agent still waits, so that a mistake shows early. Not for a coordinator named by the discovery
+  /// file, which is called for a short time only.
   void tell_trying() {
-    if (!plan.once && plan.coordinator.empty() && is_long(doors, Clock::now()) && told.insert("trying").second) {
+    if (!plan.once && plan.coordinator.empty() && is_long(probing, Clock::now()) && told.insert("trying").second) {
       log(Level::info, "no coordinator at " + where() + " yet (" + last_trouble + "); trying for " +
                            seconds_text(plan.patience) + " in all");
     }
   }
 
-  void knock(Door door) {
-    auto const made = std::make_shared<Attempt>(io, places[door]);
-    attempts[door] = made;
-    connect_from_somewhere(made, made->to, at(door, [door](Impl& self, Attempt& attempt, ErrorCode const& error) {
-                             if (error) {
-                               bool const refused = error == boost::asio::error::connection_refused;
-                               self.no_entry(door, refused ? NoEntry::refused : NoEntry::silent,
-                                             lacks_port(error) ? kNoPortLeft : error.message());
-                             } else {
-                               self.greet(door, attempt);
-                             }
-                           }));
+  void begin_attempt(Candidate candidate) {
+    auto const made = std::make_shared<Attempt>(io, endpoints[candidate]);
+    attempts[candidate] = made;
+    connect_socket(made, made->to, at(candidate, [candidate](Impl& self, Attempt& attempt, ErrorCode const& error) {
+                     if (error) {
+                       bool const refused = error == boost::asio::error::connection_refused;
+                       self.attempt_failed(candidate, refused ? ProbeFailure::refused : ProbeFailure::silent,
+                                           lacks_port(error) ? kNoPortLeft : error.message());
+                     } else {
+                       self.greet(candidate, attempt);
+                     }
+                   }));
   }
 
-  void leave(Door door) {
-    auto const gone = attempts.extract(door).mapped();
+  void close_attempt(Candidate candidate) {
+    auto const gone = attempts.extract(candidate).mapped();
     if (gone->channel) {
       gone->channel->close();
     } else {
@@ -214,33 +303,33 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     }
   }
 
-  void leave_all_but(std::optional<Door> one) {
-    for (auto const& [door, attempt] : std::map(attempts)) {
-      if (door != one) {
-        leave(door);
+  void close_all_but(std::optional<Candidate> one) {
+    for (auto const& [candidate, attempt] : std::map(attempts)) {
+      if (candidate != one) {
+        close_attempt(candidate);
       }
     }
   }
 
-  void no_entry(Door door, NoEntry how, std::string why) {
+  void attempt_failed(Candidate candidate, ProbeFailure how, std::string why) {
     last_trouble = std::move(why);
     tell_trying();
-    leave(door);
-    failed(doors, door, how, Clock::now());
-    go_on();
+    close_attempt(candidate);
+    failed(probing, candidate, how, Clock::now());
+    continue_probing();
   }
 
   // ---- greeting ----------------------------------------------------------------------------------------------
 
-  void greet(Door door, Attempt& attempt) {
-    connected(doors, door, Clock::now());
+  void greet(Candidate candidate, Attempt& attempt) {
+    connected(probing, candidate, Clock::now());
     attempt.channel = std::make_shared<Channel>(std::move(attempt.socket));
     Channel::Handlers on;
-    on.frame = at(door, [door](Impl& self, Attempt& from, std::string const& payload) {
-      self.joined ? self.received(payload) : self.reply(door, from, payload);
+    on.frame = at(candidate, [candidate](Impl& self, Attempt& from, std::string const& payload) {
+      self.joined ? self.on_message(payload) : self.on_hello_reply(candidate, from, payload);
     });
-    on.closed = at(door, [door](Impl& self, Attempt& from, std::string how, Ended ended) {
-      self.joined ? self.closed(std::move(how), ended) : self.turned_away(door, from, how, ended);
+    on.closed = at(candidate, [candidate](Impl& self, Attempt& from, std::string how, Ended ended) {
+      self.joined ? self.on_closed(std::move(how), ended) : self.on_attempt_closed(candidate, from, how, ended);
     });
     attempt.channel->start(std::move(on), Channel::End::caller, plan.keys);
     auto words = hello(Hello::Purpose::agent);
@@ -251,7 +340,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     }
     words.ends = attempt.channel->ends();
     attempt.channel->send(encode(words));
-    go_on();
+    continue_probing();
   }
 
   [[nodiscard]] Hello hello(Hello::Purpose purpose) const {
@@ -260,64 +349,63 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     return words;
   }
 
-  void received(std::string const& payload) {
-    auto decoded = decode<HeardFromCoordinator>(payload);
+  void on_message(std::string const& payload) {
+    auto decoded = decode<FromCoordinator>(payload);
     if (auto* const live = decoded ? std::get_if<LiveDown>(&*decoded) : nullptr) {
       if (handlers.live) {
         handlers.live(std::move(*live));
       }
       return;
     }
-    auto heard = decoded ? Result<FromCoordinator>(std::get<FromCoordinator>(*std::move(decoded))) : decoded.error();
-    if (auto const* const asked = heard ? std::get_if<AskHost>(&*heard) : nullptr) {
+    if (auto const* const asked = decoded ? std::get_if<AskHost>(&*decoded) : nullptr) {
       channel->send(encode(AboutCallers(owners.answer(std::get<WhoseCalls>(*asked)))));
       return;
     }
-    auto message = heard ? Result<ToAgent>(std::get<ToAgent>(*std::move(heard))) : heard.error();
+    auto message = decoded ? Result<ToAgent>(std::get<ToAgent>(*std::move(decoded))) : decoded.error();
     auto const* const prepare = message ? std::get_if<Prepare>(&*message) : nullptr;
     if (prepare != nullptr && prepare->generation.local_size != plan.node.slots) {
-      message = fail(Errc::protocol, "it gives this node " + std::to_string(prepare->generation.local_size) +
-                                         " workers, and the node has " + std::to_string(plan.node.slots));
+      message = fail(Errc::protocol, "it assigns " + std::to_string(prepare->generation.local_size) +
+                                         " workers to this node, which has " + std::to_string(plan.node.slots));
     }
     if (!message) {
       log(Level::error, "message from the coordinator not understood: " + message.error().message());
-      closed("protocol error", Ended::broken);
+      on_closed("protocol error", Ended::broken);
       return;
     }
     handlers.message(*std::move(message));
   }
 
-  void reply(Door door, Attempt& from, std::string const& payload) {
+  void on_hello_reply(Candidate candidate, Attempt& from, std::string const& payload) {
     auto const decoded = decode<HelloReply>(payload);
     if (!decoded) {
-      no_entry(door, NoEntry::wrong, "it answers but is no cxxrun coordinator");
+      attempt_failed(candidate, ProbeFailure::wrong, "it answers but is not a cxxrun coordinator");
     } else if (decoded->why == HelloReply::Why::other_job || decoded->why == HelloReply::Why::relayed) {
       other_job = decoded->why == HelloReply::Why::other_job ? decoded->refused : other_job;
       by_step = !plan.step.empty() && !from.by_step;
-      no_entry(door, NoEntry::wrong, decoded->refused);
+      attempt_failed(candidate, ProbeFailure::wrong, decoded->refused);
     } else if (!plan.coordinator.empty() && decoded->coordinator != plan.coordinator) {
-      no_entry(door, NoEntry::wrong, "another coordinator answers there");
+      attempt_failed(candidate, ProbeFailure::wrong, "another coordinator answers there");
     } else if (decoded->why != HelloReply::Why::accepted) {
       fail_with(
           fail(Errc::refused, "refused by the coordinator at " + plan.addresses.front() + ": " + decoded->refused));
     } else {
-      join(door, from, *decoded);
+      join(candidate, from, *decoded);
     }
   }
 
-  /// The first to prove itself. Nothing but a greeting was said to the others.
-  void join(Door door, Attempt const& at_it, HelloReply const& answer) {
+  /// Joins the first coordinator that has proven itself. The other attempts got nothing but a hello.
+  void join(Candidate candidate, Attempt const& attempt, HelloReply const& answer) {
     timer.cancel();
     joined = true;
-    reached = at_it.to;
-    channel = at_it.channel;
+    reached = attempt.to;
+    channel = attempt.channel;
     relayed = answer.seen != channel->ends();
-    leave_all_but(door);
+    close_all_but(candidate);
     if (plan.keys && plan.asks != Hello::Asks::follow) {
       plan.keys->take(*channel->key());
     }
-    if (at_it.by_step && answer.run_id != plan.run_id) {
-      plan.terms.reset();  // it comes to say that it takes no part
+    if (attempt.by_step && answer.run_id != plan.run_id) {
+      plan.terms.reset();  // it joins only to say that it takes no part
     }
     plan.run_id = answer.run_id;
     if (plan.asks != Hello::Asks::follow) {
@@ -326,18 +414,19 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     handlers.joined(answer);
   }
 
-  void turned_away(Door door, Attempt const& from, std::string const& how, Ended ended) {
+  void on_attempt_closed(Candidate candidate, Attempt const& from, std::string const& how, Ended ended) {
     bool const silent = ended != Ended::broken || how == "connection reset";
     if (is_of_another_run(how)) {
       other_job = how;
     } else if (!silent && told.insert(how).second) {
-      log(Level::warn, "whoever listens at " + from.to.address().to_string() + ":" + std::to_string(from.to.port()) +
-                           " is not trusted: " + how + "; trying on");
+      log(Level::warn, "cannot authenticate coordinator at " + from.to.address().to_string() + ":" +
+                           std::to_string(from.to.port()) + ": " + how + "; trying the next port");
     }
-    no_entry(door, NoEntry::wrong, silent ? "it closed the connection before greeting: no cxxrun coordinator" : how);
+    attempt_failed(candidate, ProbeFailure::wrong,
+                   silent ? "it closed the connection before a hello, so it is not a cxxrun coordinator" : how);
   }
 
-  void closed(std::string how, Ended ended) {
+  void on_closed(std::string how, Ended ended) {
     stop();
     handlers.closed(std::move(how), ended);
   }
@@ -362,7 +451,7 @@ CoordinatorLink::CoordinatorLink(boost::asio::io_context& io, LinkHandlers handl
 CoordinatorLink::~CoordinatorLink() {
   try {
     close();
-  } catch (...) {  // out of memory: without a goodbye, and all the same no handler runs
+  } catch (...) {  // out of memory: no goodbye is sent, and no handler runs all the same
   }
 }
 
@@ -377,7 +466,7 @@ void CoordinatorLink::try_also(std::uint16_t port) {
 
 void CoordinatorLink::send(ToCoordinator const& message) {
   if (impl_->joined && !impl_->over) {
-    if (std::holds_alternative<Ack>(message)) {  // workers follow, who call the store
+    if (std::holds_alternative<Ack>(message)) {  // workers that call the store follow
       impl_->channel->send(encode(AboutCallers(host_addresses(impl_->plan.local_addr))));
     }
     impl_->channel->send(encode(message));

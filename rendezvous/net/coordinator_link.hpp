@@ -1,5 +1,5 @@
-// CoordinatorLink: an agent's connection to a coordinator, or to an agent that may become one. Finds it, greets it,
-// joins it or follows it, carries messages and beats. It judges nobody: whoever gives the beats does.
+// CoordinatorLink: an agent's connection to a coordinator, or to an agent that may become one. It finds the
+// coordinator, sends the hello, joins or follows, and carries messages and beats. Its owner decides about silence.
 //
 // Shell; runs on the thread of the io_context given to it.
 #pragma once
@@ -10,10 +10,9 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/net/call_plan.hpp"
-#include "rendezvous/protocol/live_messages.hpp"
+#include "rendezvous/net/probing.hpp"
 #include "rendezvous/protocol/messages.hpp"
-#include "rendezvous/values/ended.hpp"
+#include "rendezvous/values/connection.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -23,12 +22,12 @@ namespace cxxrun::rendezvous {
 
 struct LinkHandlers {
   std::function<void(HelloReply const&)> joined;
-  /// Could not join; nothing follows. `refused`: by the host, since nobody listens there.
+  /// Could not join; no handler follows. `refused`: the host refused, since nothing listens there.
   std::function<void(Error, bool refused)> failed;
   std::function<void(ToAgent)> message;
   std::function<void(BeatAck)> beat;
   std::function<void(LiveDown)> live{};  ///< may be empty
-  /// The connection ended; nothing follows.
+  /// The connection ended; no handler follows.
   std::function<void(std::string how, Ended ended)> closed;
 };
 
@@ -39,22 +38,22 @@ class CoordinatorLink {
   CoordinatorLink(CoordinatorLink const&) = delete;
   CoordinatorLink& operator=(CoordinatorLink const&) = delete;
 
-  /// Starts to call; `joined` or `failed` follows.
+  /// Starts the call; `joined` or `failed` follows.
   void call(CallPlan plan);
-  /// This port of the same host, too, and first, unless it is among them. Nothing where a call is over, or one port is
-  /// meant.
+  /// Tries this port of the same host, too, and next, unless it is a candidate already. No effect after the call, or if
+  /// the plan has one port only.
   void try_also(std::uint16_t port);
-  /// Sends, or drops when there is no connection.
+  /// Sends, or drops the message if there is no connection.
   void send(ToCoordinator const& message);
-  /// The same; false: it was dropped.
+  /// The same; returns false if it was dropped.
   bool send(LiveUp const& message);
-  /// On a connection of its own, which the first beat opens (beat_line.hpp). Dropped before `joined`.
+  /// Sends on a separate connection, which the first beat opens (beat_line.hpp). Dropped before `joined`.
   void send_beat(Beat const& beat);
-  /// The other end, once the connection stands.
+  /// The other end, once joined.
   struct Reached {
     std::string address;
     std::uint16_t port = 0;
-    bool relayed = false;  ///< the other side sees other ends: it is not proven to be the coordinator's own
+    bool relayed = false;  ///< the other side sees other ends, so it may be a relay's (trust/both_ends.hpp)
   };
   [[nodiscard]] std::optional<Reached> reached() const;
   /// Says goodbye; no handler runs afterwards.

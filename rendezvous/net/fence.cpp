@@ -13,17 +13,19 @@
 #include "rendezvous/protocol/messages.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/time.hpp"
-#include "src/base/os/beside.hpp"
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/path_owners.hpp"
 #include "src/base/os/random.hpp"
+#include "src/base/os/run_blocking.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-constexpr std::size_t kLongest = 4096;  ///< of a decree's text
+constexpr std::size_t kLongest = 4096;  ///< bytes of a decree's text
 constexpr std::size_t kMark = 16;
-constexpr int kTries = 3;  ///< a handle that another host's cache still holds may be stale once
+constexpr int kTries = 3;  ///< over NFS an open may fail with a stale handle at first
+constexpr std::chrono::seconds kLongestClaim(10);
+constexpr Millis kFarewell{2000};
 
 std::string hex(std::uint64_t number) {
   std::array<char, 17> text{};
@@ -60,33 +62,33 @@ Fenced trouble(std::uint64_t after, FencePlace const& place, std::string const& 
               "; give a directory that every node can write to"};
 }
 
-/// Why the directory cannot hold: whoever can put another one in its place, or in that of a run's below it, lets both
-/// sides of a cut find it empty.
-std::string weakness(os::Walked const& base) {
+/// Why claims in the directory are not reliable; "" = they are. A user who can replace it, or a run's directory in it,
+/// can let both sides of a partition find it empty.
+std::string weakness(os::PathWalk const& base) {
   struct stat facts {};
   if (::fstat(base.folder.get(), &facts) != 0) {
-    return "cannot be looked at: " + std::generic_category().message(errno);
+    return "cannot be examined: " + std::generic_category().message(errno);
   }
   if (!os::is_root(facts.st_uid) && !base.folder.is_own(facts)) {
-    return "belongs to uid " + std::to_string(facts.st_uid) + ", who could make both sides of a cut go on";
+    return "belongs to uid " + std::to_string(facts.st_uid) + ", who could let both sides of a partition continue";
   }
   if (os::others_may_write(facts) && (facts.st_mode & S_ISVTX) == 0) {
-    return "others may rename what is in it, and could make both sides of a cut go on: chmod +t, or chmod go-w";
+    return "others may rename what is in it, and could let both sides of a partition continue: chmod +t, or chmod go-w";
   }
   if (auto const* const loose = os::first_loose(base.steps, ::geteuid())) {
     return "others can put another directory in the place of " + loose->path +
-           ", and could make both sides of a cut go on";
+           ", and could let both sides of a partition continue";
   }
   return "";
 }
 
-/// Whoever writes there decides which half of a job goes on.
+/// Whether only this user can write there, and so decide which half of a job continues.
 bool is_private(os::Folder const& dir) {
   struct stat facts {};
   return ::fstat(dir.get(), &facts) == 0 && facts.st_uid == ::geteuid() && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/// What the file holds, by a fresh open: an earlier lookup may say that it is absent when it is not.
+/// What the file holds. Opened again, since a cached lookup may say that it is absent when it is not.
 Fenced read_winner(FencePlace const& place, std::uint64_t after, os::Folder const& dir) {
   std::string const path = fence_path(place, after);
   os::UniqueFd file;
@@ -107,9 +109,6 @@ Fenced read_winner(FencePlace const& place, std::uint64_t after, os::Folder cons
   }
   return {after, AcceptedDecree{held->ballot, held->decree}, {}};
 }
-
-constexpr std::chrono::seconds kLongestClaim(10);
-constexpr Millis kFarewell{2000};
 
 }  // namespace
 
@@ -178,7 +177,7 @@ Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value) {
   }
   bool won = dir.link(mine, name_in_run(place, after));
   int const why = errno;
-  if (!won) {  // the answer of a server may get lost: the second name says that it was ours all the same
+  if (!won) {  // the server's answer may be lost: a link count of 2 says that the link was made all the same
     struct stat status {};
     won = ::fstat(file.get(), &status) == 0 && status.st_nlink == 2;
   }
@@ -222,17 +221,17 @@ void FenceClaims::claim(std::string const& run_id, std::uint64_t of, AcceptedDec
     done({value.decree.after, std::nullopt, "no --fence was given"});
     return;
   }
-  os::beside<Fenced>(
+  os::run_blocking<Fenced>(
       io_, "cxxrun-fence", kLongestClaim, [where = place(run_id, of), value] { return claim_fence(where, value); },
       {value.decree.after, std::nullopt, "--fence " + dir_ + ": the file system does not answer; give one that does"},
-      [here = std::weak_ptr(here_), done = std::move(done)](Fenced fenced) {
-        if (!here.expired()) {
+      [alive = std::weak_ptr(alive_), done = std::move(done)](Fenced fenced) {
+        if (!alive.expired()) {
           done(std::move(fenced));
         }
       });
 }
 
-void FenceClaims::remove(std::string const& run_id) {  // without a thread they stay: of no use, and in nobody's way
+void FenceClaims::remove(std::string const& run_id) {  // if no thread can be started the files stay, which does no harm
   if (!dir_.empty()) {
     removing_ = os::BoundedThread::start("cxxrun-fence", [where = place(run_id, 0)] { remove_fences(where); });
   }

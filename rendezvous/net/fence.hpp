@@ -1,7 +1,8 @@
-// The fence file: who decides when exactly half of the members are on each side of a cut (--fence=DIR). Shell.
+// The fence file (--fence=DIR): decides which half continues when a partition has half of the members on each side.
+// Shell.
 //
-// One file for each decision of a run, which is linked into place and never changed: the first to link it has decided.
-// The protocol, and what it may believe of a shared file system: docs/design/election.md. The result is Fenced's.
+// There is one file for each decision of a run. It is linked into place and never changed, so the first to link it has
+// decided. The protocol, and what it assumes about a shared file system: docs/design/election.md.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 #include "cxxrun/error.hpp"
 #include "rendezvous/trust/key.hpp"
 #include "rendezvous/values/decree.hpp"
-#include "src/base/os/bounded_thread.hpp"
+#include "src/base/os/thread.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -23,39 +24,40 @@ namespace cxxrun::rendezvous {
 
 class KeyRing;
 
-/// Which decision of which run.
+/// Identifies a decision of a run.
 struct FencePlace {
   std::string dir;     ///< --fence; every node sees the same one
   std::string run_id;  ///< any text
-  std::string mark;    ///< follows from the run's key, so that nobody makes the directory before it; "" = --auth none
-  /// Digest of the members that decide: a requeued job has the run id and numbers of its first run.
+  std::string mark;  ///< derived from the run's key, so that nobody else can make the directory first; "" = --auth none
+  /// Digest of the members that decide: a requeued job uses the run id and numbers of its first run again.
   std::uint64_t of = 0;
 };
 
-/// 16 hexadecimal digits, the same for all members of a run. A requeued job has another key, and so another mark.
+/// 16 hexadecimal digits, the same for all members of a run. A requeued job has another key, hence another mark.
 [[nodiscard]] std::string fence_mark(std::optional<Key> const& key, std::string const& run_id);
 
-/// DIR/<run id>-<mark>/after-<g>-<of>: characters of the run id that no file name should have are written as %XX.
+/// DIR/<run id>-<mark>/after-<g>-<of>. Characters of the run id that are unusual in file names are written as %XX.
 [[nodiscard]] std::string fence_path(FencePlace const& place, std::uint64_t after);
-/// Whether claims can be made in `dir`, and hold: nobody else may be able to put another directory in the place of it
-/// or of what is in it, and hard links must work. Makes a file there, whose name has `unique` in it, for others may try
-/// at the same time. The error says what is wrong, and what to do. Blocks as the file system does.
+/// Checks that claims in `dir` are possible and reliable: hard links work, and no other user can replace it or a
+/// directory in it. Makes a file there with `unique` in its name, since other nodes may check at the same time. The
+/// error says what is wrong and what to do. Blocks as long as the file system does.
 [[nodiscard]] Result<void> check_fence(std::string const& dir, std::string const& unique);
-/// Claims it for `value`, and blocks meanwhile; says what it holds from then on: `value`, or somebody else's.
+/// Claims the file for `value`. Returns what it holds: `value`, or the decree that was first. Blocks.
 [[nodiscard]] Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value);
-/// Removes all of the run, which has ended; nothing that this user has not made.
+/// Removes the fence files of a run that has ended, except files of other users.
 void remove_fences(FencePlace const& place);
 
-/// The same on a thread for each, so that a file system that hangs stops nobody.
+/// The same on threads, so that a hanging file system does not block the agent.
 class FenceClaims {
  public:
-  /// `dir`: --fence; "" = none. `keys`: none with --auth none.
+  /// `dir`: --fence; "" = none. `keys`: null with --auth none.
   FenceClaims(boost::asio::io_context& io, std::string dir, std::shared_ptr<KeyRing> keys);
-  ~FenceClaims();  ///< Waits 2 s at most for files that are being removed; no handler runs.
+  ~FenceClaims();  ///< Waits for a removal under way, 2 s at most; no handler runs afterwards.
   FenceClaims(FenceClaims const&) = delete;
   FenceClaims& operator=(FenceClaims const&) = delete;
 
-  /// `done` once, from the io_context: within 10 s, whatever the file system does. Without a directory at once.
+  /// Runs `done` once, from the io_context, within 10 s whatever the file system does; at once if there is no
+  /// directory.
   void claim(std::string const& run_id, std::uint64_t of, AcceptedDecree const& value,
              std::function<void(Fenced)> done);
   void remove(std::string const& run_id);
@@ -67,7 +69,7 @@ class FenceClaims {
   std::string dir_;
   std::shared_ptr<KeyRing> keys_;
   std::unique_ptr<os::BoundedThread> removing_;
-  std::shared_ptr<bool> here_ = std::make_shared<bool>();  ///< handlers ask whether it has gone
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>();  ///< handlers check whether this object still exists
 };
 
 }  // namespace cxxrun::rendezvous

@@ -8,7 +8,8 @@
 
 namespace cxxrun::rendezvous {
 
-/// Some hosts have the address at which others reach them on their loopback interface.
+/// With the addresses of the loopback interface, too, unless they are loopback addresses: some hosts have there the
+/// address at which others reach them.
 HostAddresses host_addresses(std::string const& also) {
   HostAddresses host;
   if (is_ip_literal(also)) {

@@ -1,4 +1,4 @@
-// HostOwners: what an agent tells the coordinator about its host: the addresses, and whose sockets are. Shell.
+// HostOwners: an agent's answers about its host: its addresses, and which user owns a socket. Shell.
 #pragma once
 
 #include <optional>
@@ -9,23 +9,23 @@
 
 namespace cxxrun::rendezvous {
 
-/// `also`: an address as which others see this host; may be no literal, or "".
+/// `also`: an address at which others see this host; ignored unless it is an IP literal.
 [[nodiscard]] HostAddresses host_addresses(std::string const& also);
 
-/// `given` where others see this host as that and no interface of it has it: addresses are translated. Else "", also
-/// for a name.
+/// `given` if it is an IP literal that no interface of this host has, so that addresses are translated; else "".
 [[nodiscard]] std::string outer_address(std::string const& given);
 
 class HostOwners {
  public:
   [[nodiscard]] Owners answer(WhoseCalls const& asked);
-  /// Of the caller's end of this connection, when that is on this host, and costs microseconds to find out.
+  /// The owner of the caller's end of this connection, if it is on this host; unknown if that takes longer than
+  /// microseconds to find out.
   [[nodiscard]] store::Owner whose(TcpEnds const& connection);
 
  private:
   [[nodiscard]] Result<os::SocketOwners>& sockets();
 
-  std::optional<Result<os::SocketOwners>> sockets_;  ///< none before the first question
+  std::optional<Result<os::SocketOwners>> sockets_;  ///< opened at the first question
 };
 
 }  // namespace cxxrun::rendezvous

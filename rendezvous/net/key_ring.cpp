@@ -1,15 +1,16 @@
 #include "rendezvous/net/key_ring.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include <boost/asio/post.hpp>
 
 #include "rendezvous/trust/secret.hpp"
 #include "src/base/core/time.hpp"
-#include "src/base/os/beside.hpp"
 #include "src/base/os/munge.hpp"
 #include "src/base/os/random.hpp"
+#include "src/base/os/run_blocking.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -19,7 +20,7 @@ constexpr Millis kUnwrapDeadline{4000};
 constexpr char const* kSilent = "munged or the home directory does not answer";
 constexpr char const* kRemedy = "; set CXXRUN_SECRET_FILE to a file of mode 0600 with the same content on all nodes";
 
-/// On a thread of its own: both ways may block.
+/// Runs on a thread of its own, since both ways may block.
 Result<Wrap> wrap_by(WrapKind kind, KeyTransports const& transports, Grant const& grant) {
   auto const secret = kind == WrapKind::secret ? transports.secret(true) : Result<Key>(Key());
   if (!secret) {
@@ -41,7 +42,7 @@ Result<std::string> words_of(Wrap const& wrapped, KeyTransports const& transport
     return secret.error();
   }
   auto words = unwrap(*secret, wrapped.bytes);
-  return words ? Result<std::string>(*std::move(words)) : fail(Errc::refused, "it has another secret");
+  return words ? Result<std::string>(*std::move(words)) : fail(Errc::refused, "it has a different secret");
 }
 
 Result<Key> unwrap_one(KeyTransports const& transports, Wrap const& wrapped, CallId const& call) {
@@ -51,20 +52,20 @@ Result<Key> unwrap_one(KeyTransports const& transports, Wrap const& wrapped, Cal
   }
   auto const grant = read_grant(*words);
   wipe(*words);
-  return grant ? take_key(*grant, transports.looks_for, call) : fail(Errc::refused, "no key of cxxrun's");
+  return grant ? take_key(*grant, transports.looks_for, call) : fail(Errc::refused, "it holds no cxxrun key");
 }
 
-/// The ways of one key to be tried at once: the first that leads to it, else what all of them said.
+/// All wraps of a key are tried at once. The first that gives the key wins; else the errors are joined.
 struct Trial {
   KeyRing::Found found;
   std::size_t left = 0;
   std::string trouble;
 
-  void heard(Result<Key> const& key, KeyId const& id) {
+  void on_result(Result<Key> const& key, KeyId const& id) {
     --left;
     bool const right = key && id_of(*key) == id;
     if (!right) {
-      std::string const why = key ? "it names another key than it offers" : key.error().message();
+      std::string const why = key ? "it offers another key than the one it names" : key.error().message();
       trouble = is_of_another_run(why) || trouble.empty() ? why
                 : is_of_another_run(trouble)              ? trouble
                                                           : trouble + "; " + why;
@@ -128,12 +129,12 @@ void KeyRing::take(Key const& key) {
   }
 }
 
-Guard KeyRing::called() const {
-  return Guard::of_called(own_, random_bytes<Fresh{}.size()>());
+SecureChannel KeyRing::called() const {
+  return SecureChannel::of_called(own_, random_bytes<Nonce{}.size()>());
 }
 
-Guard KeyRing::calls() const {
-  return Guard::of_caller(random_bytes<Fresh{}.size()>(), own_ ? id_of(*own_) : latest_);
+SecureChannel KeyRing::calls() const {
+  return SecureChannel::of_caller(random_bytes<Nonce{}.size()>(), own_ ? id_of(*own_) : latest_);
 }
 
 void KeyRing::wrap_for(CallId const& call, std::weak_ptr<void> caller, std::function<void(std::vector<Wrap>)> done) {
@@ -142,20 +143,20 @@ void KeyRing::wrap_for(CallId const& call, std::weak_ptr<void> caller, std::func
     return;
   }
   waiting_.push_back({call, std::move(caller), std::move(done)});
-  if (!wraps_) {
+  if (!wrapping_) {
     wrap_next();
   }
 }
 
-/// One wrap is for all that wait, so that a crowd costs few calls of munged. Callers that hung up while they waited are
-/// left out: a flood leaves thousands of them, and each batch has room for kMostCalls.
+/// Makes one wrap for a batch of waiting callers, so that a crowd costs few calls to munged. Callers that have hung up
+/// are left out: after a flood there are thousands, and a batch has room for kMostCalls only.
 void KeyRing::wrap_next() {
   struct Batch {
     std::vector<Waiting> callers;
     std::vector<Wrap> wraps;
     std::size_t left = 0;
   };
-  if (ways_.empty()) {  // another run was joined meanwhile
+  if (ways_.empty()) {  // this process has joined another run since
     for (auto& caller : std::exchange(waiting_, {})) {
       boost::asio::post(io_, [done = std::move(caller.done)] { done({}); });
     }
@@ -166,16 +167,17 @@ void KeyRing::wrap_next() {
     return;
   }
   auto const batch = std::make_shared<Batch>();
+  assert(own_);
   Grant grant{*own_, transports_.opens, {}};
   while (!waiting_.empty() && grant.calls.size() < kMostCalls) {
     grant.calls.push_back(waiting_.front().call);
     batch->callers.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }
-  wraps_ = true;
+  wrapping_ = true;
   batch->left = ways_.size();
   for (WrapKind const kind : std::vector(ways_)) {
-    os::beside<Result<Wrap>>(
+    os::run_blocking<Result<Wrap>>(
         io_, "cxxrun-key", kWrapDeadline,
         [transports = transports_, kind, grant] { return wrap_by(kind, transports, grant); },
         fail(Errc::timeout, kSilent),
@@ -187,13 +189,13 @@ void KeyRing::wrap_next() {
           if (made) {
             batch->wraps.push_back(*made);
           } else if (made.error().code == Errc::timeout && self->ways_.size() > 1) {
-            std::erase(self->ways_, kind);  // others would wait for it, too
+            std::erase(self->ways_, kind);  // so that no other caller waits for it
           }
           if (--batch->left > 0) {
             return;
           }
-          self->wraps_ = false;
-          self->wrap_next();
+          self->wrapping_ = false;
+          self->wrap_next();  // munged works on the next batch while this one is answered
           for (auto const& caller : batch->callers) {
             caller.done(batch->wraps);
           }
@@ -222,15 +224,15 @@ void KeyRing::unwrap(KeyOffer const& offer, CallId const& call, Found found) {
   for (auto const& wrapped : offer.wraps) {
     if (has(wrapped.kind)) {
       ++trial->left;
-      os::beside<Result<Key>>(
+      os::run_blocking<Result<Key>>(
           io_, "cxxrun-key", kUnwrapDeadline,
           [transports = transports_, wrapped, call] { return unwrap_one(transports, wrapped, call); },
-          fail(Errc::timeout, kSilent), [trial, id = offer.key](Result<Key> const& key) { trial->heard(key, id); });
+          fail(Errc::timeout, kSilent), [trial, id = offer.key](Result<Key> const& key) { trial->on_result(key, id); });
     }
   }
   if (trial->left == 0) {
     trial->left = 1;
-    boost::asio::post(io_, [trial] { trial->heard(fail(Errc::refused, "it offers no way to get its key"), {}); });
+    boost::asio::post(io_, [trial] { trial->on_result(fail(Errc::refused, "it offers no way to get its key"), {}); });
   }
 }
 

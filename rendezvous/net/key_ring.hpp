@@ -1,6 +1,6 @@
-// KeyRing: the keys that this process knows, and how the key of a run gets from who opened it to the other nodes.
+// KeyRing: the keys that this process knows, and the exchange of a run's key between its nodes (docs/design/trust.md).
 //
-// Not thread-safe: use on the thread of its io_context. docs/design/trust.md.
+// Shell. Not thread-safe: use on the thread of its io_context.
 #pragma once
 
 #include <deque>
@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "rendezvous/trust/guard.hpp"
-#include "rendezvous/trust/transports.hpp"
+#include "rendezvous/trust/grant.hpp"
+#include "rendezvous/trust/secure_channel.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -25,31 +25,32 @@ class KeyRing : public std::enable_shared_from_this<KeyRing> {
 
   KeyRing(boost::asio::io_context& io, KeyTransports transports);
 
-  /// Makes the key of a run that is opened here. `shared`: other nodes are to get it. Blocks for 2 s at most. Errors:
-  /// no way to them, in one line that says what to do.
+  /// Makes the key of a run that is opened here. `shared`: other nodes will get it. Blocks for 2 s at most. Errors:
+  /// there is no way to share it; one line that says what to do.
   Result<void> make(bool shared);
-  /// The run that this process has joined has this key.
+  /// This process has joined a run with this key.
   void take(Key const& key);
-  /// From a file that only this user can read.
+  /// Adds a key, for instance from a file that only this user can read.
   void know(Key const& key) {
     latest_ = id_of(key);
     known_.insert_or_assign(latest_, key);
   }
-  /// Of the run that was opened here or joined last.
+  /// The key of the run that was opened here or joined last.
   [[nodiscard]] std::optional<Key> const& own() const { return own_; }
 
-  /// As which the run that is opened here is known besides. Before anybody calls.
+  /// Adds a name of the run that is opened here. Call it before the first connection.
   void open_as(std::string name) { transports_.opens.push_back(std::move(name)); }
 
-  [[nodiscard]] Guard called() const;
-  [[nodiscard]] Guard calls() const;
-  /// Wraps the own key for who has said that call. `done` runs later, from the io_context, unless the ring or
-  /// `caller` is gone: with none where nobody else is to get the key from here.
+  /// The two ends of a new connection.
+  [[nodiscard]] SecureChannel called() const;
+  [[nodiscard]] SecureChannel calls() const;
+  /// Wraps our key for the caller that sent `call`. `done` runs later, from the io_context, unless the ring or `caller`
+  /// is gone; without wraps if this process shares no key.
   void wrap_for(CallId const& call, std::weak_ptr<void> caller, std::function<void(std::vector<Wrap>)> done);
-  /// The key that an answer is about, if it is known.
+  /// The key with this id, if it is known.
   [[nodiscard]] std::optional<Key> known(KeyId const& id) const;
-  /// Takes it out of one of the wraps of the answer to that call. `found` runs later, from the io_context, unless the
-  /// ring is gone. Errors are of all ways that were tried; is_of_another_run() where one says so.
+  /// Unwraps the key from one of the wraps in the answer to `call`. `found` runs later, from the io_context, unless the
+  /// ring is gone. The error joins those of all wraps; it is is_of_another_run() if one of them is.
   void unwrap(KeyOffer const& offer, CallId const& call, Found found);
 
  private:
@@ -64,11 +65,11 @@ class KeyRing : public std::enable_shared_from_this<KeyRing> {
   boost::asio::io_context& io_;
   KeyTransports transports_;
   std::optional<Key> own_;
-  std::vector<WrapKind> ways_;   ///< of `own_` to others; none when nobody is to get it from here
-  std::deque<Waiting> waiting_;  ///< callers that want a wrap
-  bool wraps_ = false;           ///< for some of them, at this moment
+  std::vector<WrapKind> ways_;   ///< ways to wrap `own_`; empty: it is not shared from here
+  std::deque<Waiting> waiting_;  ///< callers that wait for a wrap
+  bool wrapping_ = false;        ///< a batch of them is being wrapped
   std::map<KeyId, Key> known_;
-  KeyId latest_{};  ///< the last that was made known
+  KeyId latest_{};  ///< the key that was added last
 };
 
 }  // namespace cxxrun::rendezvous

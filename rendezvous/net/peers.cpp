@@ -1,27 +1,108 @@
 #include "rendezvous/net/peers.hpp"
 
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
 
+#include "src/base/os/limits.hpp"
 #include "src/base/os/local_address.hpp"
+#include "src/base/os/log.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-constexpr auto kHelloDeadline = std::chrono::seconds(10);
-constexpr std::size_t kLongestGreeting = 16U << 10U;  ///< of whoever has not said yet who it is
+using boost::asio::ip::tcp;
+using ErrorCode = boost::system::error_code;
 
+constexpr auto kHelloDeadline = std::chrono::seconds(10);
+constexpr std::size_t kLongestGreeting = 16U << 10U;  ///< longest frame of a pending connection
+constexpr int kBacklog = 4096;
+constexpr Millis kAcceptPause{100};  ///< after a failed accept: most likely there is no free descriptor
+constexpr Millis kTellAgain{60'000};
+
+/// Ends the limits on a pending connection.
 void make_known(AgentId id, Peer& peer) {
   peer.channel->limit(wire::kMaxFrame);
   peer.deadline.cancel();
-  if (peer.among) {
-    leave(*peer.among, id, peer.from);
-    peer.among.reset();
+  if (peer.pending) {
+    remove(*peer.pending, id, peer.from);
+    peer.pending.reset();
   }
 }
 
 }  // namespace
+
+/// One listening socket, and its accepting.
+class Peers::Listener : public std::enable_shared_from_this<Peers::Listener> {
+ public:
+  using Accepted = std::function<void(Channel::Socket)>;
+
+  explicit Listener(boost::asio::io_context& io) : acceptor_(io), pause_(io) {}
+
+  /// Takes a bound socket and listens on it.
+  [[nodiscard]] ErrorCode adopt(os::UniqueFd socket) {
+    int family = 0;
+    socklen_t size = sizeof(family);
+    if (getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &family, &size) != 0) {
+      return {errno, boost::system::system_category()};
+    }
+    fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
+    ErrorCode error;
+    acceptor_.assign(family == AF_INET6 ? tcp::v6() : tcp::v4(), socket.get(), error);
+    if (!error) {
+      (void)socket.release();
+      acceptor_.listen(kBacklog, error);
+    }
+    return error;
+  }
+
+  /// Accepts until `close`. Before each connection `hold` says how long to leave callers in the backlog; 0: accept.
+  void accept(Accepted accepted, std::function<Millis()> hold) {
+    accepted_ = std::move(accepted);
+    hold_ = std::move(hold);
+    next();
+  }
+
+  void close() {
+    ErrorCode ignored;
+    pause_.cancel();
+    acceptor_.close(ignored);
+  }
+
+ private:
+  void next() {
+    if (auto const wait = hold_(); wait > Millis{0}) {
+      pause_.after(wait, [this] { next(); });
+      return;
+    }
+    acceptor_.async_accept([this, self = shared_from_this()](ErrorCode const& error, Channel::Socket socket) {
+      if (!acceptor_.is_open()) {
+        return;
+      }
+      if (error) {
+        if (auto const now = Clock::now(); !told_ || now - *told_ > kTellAgain) {
+          told_ = now;
+          log(Level::warn, os::explain_refusal("cannot accept a connection (retrying)", error.value()));
+        }
+        pause_.after(kAcceptPause, [this] { next(); });
+        return;
+      }
+      accepted_(std::move(socket));
+      if (acceptor_.is_open()) {
+        next();
+      }
+    });
+  }
+
+  tcp::acceptor acceptor_;
+  os::Timer pause_;
+  Accepted accepted_;
+  std::function<Millis()> hold_;
+  std::optional<TimePoint> told_;  // when the last failure was logged
+};
 
 Peers::Peers(boost::asio::io_context& io, std::shared_ptr<KeyRing> keys, Handlers handlers)
     : io_(io), keys_(std::move(keys)), handlers_(std::move(handlers)) {}
@@ -31,16 +112,16 @@ Result<void> Peers::listen(os::UniqueFd socket) {
   if (auto const error = listener->adopt(std::move(socket)); error) {
     return fail(Errc::io, "cannot listen on a socket that is open: " + error.message(), error.value());
   }
-  auto const strangers = std::make_shared<Strangers>();
-  auto const accepted = [weak = weak_from_this(), strangers](Channel::Socket socket) {
+  auto const pending = std::make_shared<PendingConnections>();
+  auto const accepted = [weak = weak_from_this(), pending](Channel::Socket connection) {
     if (auto const self = weak.lock()) {
-      self->greet(std::move(socket), strangers);
+      self->on_accept(std::move(connection), pending);
     }
   };
-  auto const hold = [weak = weak_from_this(), strangers] {
-    Admission const admission = room(*strangers, Clock::now());
-    if (auto const self = weak.lock(); self && admission.goes) {
-      self->forget(*admission.goes);
+  auto const hold = [weak = weak_from_this(), pending] {
+    Admission const admission = next_admission(*pending, Clock::now());
+    if (auto const self = weak.lock(); self && admission.evicts) {
+      self->forget(*admission.evicts);
     }
     return admission.hold;
   };
@@ -49,7 +130,7 @@ Result<void> Peers::listen(os::UniqueFd socket) {
   return {};
 }
 
-/// Before it costs anything: connections from other hosts are not known here, and go on.
+/// Checked before anything is read. The owner of a connection from another host is not known here: it passes.
 bool Peers::is_of_another_user(int socket) {
   TcpEnds const ends{os::other_end(socket), os::own_end(socket)};
   auto const owner = owners_.whose(ends);
@@ -60,19 +141,19 @@ bool Peers::is_of_another_user(int socket) {
   return other;
 }
 
-void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& strangers) {
-  if (keys_ && crowded(*strangers) && is_of_another_user(socket.native_handle())) {
+void Peers::on_accept(Channel::Socket socket, std::shared_ptr<PendingConnections> const& pending) {
+  if (keys_ && crowded(*pending) && is_of_another_user(socket.native_handle())) {
     return;
   }
   AgentId const id = ++last_id_;
   auto const peer = std::make_shared<Peer>(io_, std::move(socket));
   peers_.emplace(id, peer);
-  come(*strangers, id, peer->from, Clock::now());
-  peer->among = strangers;
-  peer->deadline.after(kHelloDeadline, [this, late = peer.get(), id] {  // once it is known it has none
+  add(*pending, id, peer->from, Clock::now());
+  peer->pending = pending;
+  peer->deadline.after(kHelloDeadline, [this, late = peer.get(), id] {  // make_known() cancels it
     late->channel->close();
-    lost(id, late->at == Peer::At::hello ? "no hello within 10 s" : "it said hello and did not join within 10 s",
-         Ended::broken);
+    on_closed(id, late->at == Peer::At::hello ? "no hello within 10 s" : "it said hello and did not join within 10 s",
+              Ended::broken);
   });
   Channel::Handlers on;
   on.frame = [weak = weak_from_this(), id](std::string const& payload) {
@@ -82,20 +163,20 @@ void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& stra
     }
     if (auto const it = self->peers_.find(id); it != self->peers_.end()) {
       auto const caller = it->second;
-      if (caller->among) {
-        speak(*caller->among, id, caller->from, self->keys_ ? Shown::proven : Shown::called);
+      if (caller->pending) {
+        advance(*caller->pending, id, caller->from, self->keys_ ? CallerStage::proven : CallerStage::called);
       }
       self->handlers_.frame(id, *caller, payload);
     }
   };
   on.called = [weak = std::weak_ptr(peer), id] {
-    if (auto const caller = weak.lock(); caller && caller->among) {
-      speak(*caller->among, id, caller->from, Shown::called);
+    if (auto const caller = weak.lock(); caller && caller->pending) {
+      advance(*caller->pending, id, caller->from, CallerStage::called);
     }
   };
   on.closed = [weak = weak_from_this(), id](std::string how, Ended ended) {
     if (auto const self = weak.lock()) {
-      self->lost(id, std::move(how), ended);
+      self->on_closed(id, std::move(how), ended);
     }
   };
   peer->channel->limit(kLongestGreeting);
@@ -125,7 +206,7 @@ AgentId Peers::pair(AgentId beats) {
   }
   auto const member = peers_.at(named->second);
   if (AgentId const before = std::exchange(member->other, beats); before != 0) {
-    peers_.at(before)->other = 0;  // a fresh connection replaces it
+    peers_.at(before)->other = 0;  // the new connection replaces it
     forget(before);
   }
   peer.other = named->second;
@@ -170,7 +251,7 @@ void Peers::forget_run(RunKey run) {
   }
 }
 
-void Peers::lost(AgentId id, std::string how, Ended ended) {
+void Peers::on_closed(AgentId id, std::string how, Ended ended) {
   if (auto const it = peers_.find(id); it != peers_.end()) {
     auto const peer = it->second;
     erase(it);
@@ -193,7 +274,7 @@ void Peers::erase(Entry it) {
   if (peer->other != 0) {
     peers_.at(peer->other)->other = 0;
     if (peer->at == Peer::At::member) {
-      forget(peer->other);  // nobody hears the beats of who is gone
+      forget(peer->other);  // its connection for beats goes with it
     }
   }
 }

@@ -1,6 +1,7 @@
-// Peers: the connections of a coordinator, from the first byte to the last, and which of them belong together.
+// Peers: all connections of a coordinator, from the listening socket to the last byte, and which of them belong
+// together.
 //
-// Shell header: for server.cpp and launcher/doctor/board.cpp only. Runs on the thread of the io_context given to it.
+// Shell; runs on the thread of the io_context given to it.
 #pragma once
 
 #include <functional>
@@ -13,30 +14,29 @@
 #include "cxxrun/error.hpp"
 #include "rendezvous/net/channel.hpp"
 #include "rendezvous/net/host_owners.hpp"
-#include "rendezvous/net/listener.hpp"
+#include "rendezvous/net/pending_connections.hpp"
 #include "rendezvous/net/run_table.hpp"
-#include "rendezvous/net/strangers.hpp"
 #include "rendezvous/protocol/messages.hpp"
-#include "rendezvous/values/agent_id.hpp"
+#include "rendezvous/values/connection.hpp"
 #include "src/base/os/fd.hpp"
 #include "src/base/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 
-/// One connection until it is told apart: an agent's, one for beats, or a death notice.
+/// One connection: an agent's, one for beats, or one for a death notice.
 struct Peer {
   explicit Peer(boost::asio::io_context& io, Channel::Socket socket)
       : channel(std::make_shared<Channel>(std::move(socket))), deadline(io) {}
   std::shared_ptr<Channel> channel;
-  std::string from = channel->remote_address();  ///< a closed connection cannot tell any more
-  std::shared_ptr<Strangers> among;              ///< those of its listener, until it is known
+  std::string from = channel->remote_address();  ///< kept here, since a closed socket has no address any more
+  std::shared_ptr<PendingConnections> pending;   ///< those of its listener, as long as it is one of them
   os::Timer deadline;                            ///< for hello and join
   Hello hello;
-  bool relayed = false;       ///< not proven to be its own
-  std::string host;           ///< once a member, for people
-  RunKey run = 0;             ///< once a member
-  AgentId other = 0;          ///< of a member its connection for beats, of that one its member; 0: none yet
-  std::optional<Beat> early;  ///< the last one that came before the member
+  bool relayed = false;       ///< it may be a relay's (trust/both_ends.hpp)
+  std::string host;           ///< of a member; for people
+  RunKey run = 0;             ///< of a member
+  AgentId other = 0;          ///< of a member: its connection for beats, and the other way round; 0: none yet
+  std::optional<Beat> early;  ///< the last beat that came before its member
   enum class At { hello, first, member, beat, death_notice } at = At::hello;
 };
 
@@ -44,39 +44,40 @@ class Peers : public std::enable_shared_from_this<Peers> {
  public:
   struct Handlers {
     std::function<void(AgentId, Peer&, std::string const& payload)> frame;
-    std::function<void(AgentId, Peer const&, std::string how, Ended ended)> lost;  ///< it is no longer among them
-    /// A process of that other user on this host has called in a crowd, and was not heard.
+    std::function<void(AgentId, Peer const&, std::string how, Ended ended)> lost;  ///< it is removed already
+    /// Closed unread: in a crowd, a process of this other user on this host called.
     std::function<void(std::string const& from, std::uint32_t uid)> turned_away;
   };
 
-  /// `keys`: how callers prove themselves; none: whoever calls is let in.
+  /// `keys`: how callers prove themselves; null: they need not.
   Peers(boost::asio::io_context& io, std::shared_ptr<KeyRing> keys, Handlers handlers);
 
-  /// Also on this socket, which is bound, and listens, already. Errors: io.
+  /// Accepts on this socket, too, which is bound already. Errors: io.
   [[nodiscard]] Result<void> listen(os::UniqueFd socket);
-  /// It has joined, or follows: what is sent under its nonce belongs to it. The connection for its beats that was here
-  /// first is returned; 0: none was.
+  /// The agent has joined, or follows. Connections with its nonce belong to it; returns the one for beats that came
+  /// before it, or 0.
   [[nodiscard]] AgentId admit(AgentId id, RunKey run, std::string host);
-  /// The connection of an agent's beats finds its member, which is returned; 0: nobody has joined under its nonce yet,
-  /// and `admit` will tell.
+  /// Assigns a connection for beats to its member and returns the member; 0: no agent has joined with its nonce yet,
+  /// and `admit` will return this connection.
   AgentId pair(AgentId beats);
-  /// Null: it is gone.
+  /// Null: the connection is gone.
   [[nodiscard]] std::shared_ptr<Peer> find(AgentId id) const;
   void send(AgentId id, std::string const& payload);
   void send_beat(AgentId member, std::string const& payload);
-  /// Closes once everything is written; no handler follows. With a member goes its connection for beats.
+  /// Closes when everything is written, with a member its connection for beats, too; no handler follows.
   void forget(AgentId id);
   void forget_run(RunKey run);
-  /// Closes everything, and listens no more.
+  /// Closes all connections and listening sockets.
   void close();
-  /// 0 when it is not there (any more).
+  /// 0: the connection is gone, or belongs to no run.
   [[nodiscard]] RunKey run_of(AgentId id) const;
 
  private:
+  class Listener;
   using Entry = std::map<AgentId, std::shared_ptr<Peer>>::iterator;
   [[nodiscard]] bool is_of_another_user(int socket);
-  void greet(Channel::Socket socket, std::shared_ptr<Strangers> const& strangers);
-  void lost(AgentId id, std::string how, Ended ended);
+  void on_accept(Channel::Socket socket, std::shared_ptr<PendingConnections> const& pending);
+  void on_closed(AgentId id, std::string how, Ended ended);
   void erase(Entry it);
 
   boost::asio::io_context& io_;
@@ -85,8 +86,8 @@ class Peers : public std::enable_shared_from_this<Peers> {
   HostOwners owners_;
   std::vector<std::shared_ptr<Listener>> listeners_;
   std::map<AgentId, std::shared_ptr<Peer>> peers_;
-  std::map<std::string, AgentId> members_;  // by nonce: whose beats these are
-  std::map<std::string, AgentId> early_;    // by nonce: connections for beats that wait for their member
+  std::map<std::string, AgentId> members_;  // by nonce
+  std::map<std::string, AgentId> early_;    // by nonce: connections for beats that came before their member
   AgentId last_id_ = 0;
 };
 

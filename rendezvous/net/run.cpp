@@ -5,16 +5,16 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
-#include "rendezvous/history/budget.hpp"
+#include "rendezvous/history/restarts.hpp"
 #include "src/base/os/limits.hpp"
-#include "src/base/os/listening.hpp"
 #include "src/base/os/log.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-/// A port that is free now, for --agent-store=off: rank 0 will bind it. Somebody else may be faster; with
-/// --master-port the user chooses.
+/// A port that is free now, for rank 0 to bind with --agent-store=off. Another process may bind it first; --master-port
+/// avoids that.
 std::uint16_t free_port() {
   auto const probe = os::listen_at({});
   return probe ? probe->port : std::uint16_t{0};
@@ -36,7 +36,7 @@ Run::~Run() {
 }
 
 void Run::feed(Event event) {
-  auto const self = shared_from_this();  // the last handler lets us go
+  auto const self = shared_from_this();  // the last handler drops the last reference
   if (auto const* const lost = std::get_if<Lost>(&event)) {
     book_.forget(lost->agent);
   }
@@ -45,26 +45,25 @@ void Run::feed(Event event) {
   }
 }
 
-void Run::hear(AgentId agent, std::string const& host, MemberEnds const& ends, std::string const& payload) {
-  auto decoded = decode<HeardFromAgent>(payload);
-  if (auto* const live = decoded ? std::get_if<LiveUp>(&*decoded) : nullptr) {
-    handlers_.live(agent, host, std::move(*live));
-    return;
-  }
-  auto heard = decoded ? Result<FromAgent>(std::get<FromAgent>(*std::move(decoded))) : decoded.error();
-  if (!heard) {
-    say({Level::error, "message from " + host + " not understood: " + heard.error().message(), "message"});
+void Run::on_message(AgentId agent, std::string const& host, MemberEnds const& ends, std::string const& payload) {
+  auto decoded = decode<FromAgent>(payload);
+  if (!decoded) {
+    say({Level::error, "message from " + host + " not understood: " + decoded.error().message(), "message"});
     handlers_.hang_up(agent);
     feed(Lost{agent, "protocol error"});
     return;
   }
-  if (auto* const about = std::get_if<AboutCallers>(&*heard)) {
-    hear(agent, ends, std::move(*about));
+  if (auto* const live = std::get_if<LiveUp>(&*decoded)) {
+    handlers_.live(agent, host, std::move(*live));
     return;
   }
-  auto& said = std::get<ToCoordinator>(*heard);
-  bool const joins = std::holds_alternative<Join>(said);
-  if (auto word = further_word(agent, std::move(said), ends)) {
+  if (auto* const about = std::get_if<AboutCallers>(&*decoded)) {
+    on_message(agent, ends, std::move(*about));
+    return;
+  }
+  auto& message = std::get<ToCoordinator>(*decoded);
+  bool const joins = std::holds_alternative<Join>(message);
+  if (auto word = event_of_further(agent, std::move(message), ends)) {
     feed(*std::move(word));
   } else {
     say({Level::warn, std::string("ignored: ") + (joins ? "a second join" : "a death notice") + " from " + host,
@@ -72,11 +71,11 @@ void Run::hear(AgentId agent, std::string const& host, MemberEnds const& ends, s
   }
 }
 
-void Run::hear(AgentId agent, MemberEnds const& ends, AboutCallers&& said) {
-  if (auto* const host = std::get_if<HostAddresses>(&said)) {
+void Run::on_message(AgentId agent, MemberEnds const& ends, AboutCallers&& message) {
+  if (auto* const host = std::get_if<HostAddresses>(&message)) {
     book_.announce(agent, std::move(*host), ends.from, ends.to);
   } else {
-    auto& [number, owners] = std::get<Owners>(said);
+    auto& [number, owners] = std::get<Owners>(message);
     stores_.tell(store_key(number), {owners.begin(), owners.end()});
   }
 }
@@ -132,7 +131,7 @@ void Run::perform(OpenStore const& action) {
 
 Result<std::uint16_t> Run::open_store(std::uint64_t number, PortPlan const& plan) {
   auto const ask = [&io = io_, weak = weak_from_this(), number](std::vector<store::CallerQuestion> questions) {
-    boost::asio::post(io, [weak, number, questions = std::move(questions)] {  // from the store's thread
+    boost::asio::post(io, [weak, number, questions = std::move(questions)] {  // called on the store's thread
       if (auto const self = weak.lock()) {
         self->ask_hosts(number, questions);
       }
@@ -148,7 +147,7 @@ Result<std::uint16_t> Run::open_store(std::uint64_t number, PortPlan const& plan
                                 std::to_string(plan.store.back()) + " is free for a store; widen --port-range");
 }
 
-/// Runs at the same time may have the same numbers: a store's name has the run in it.
+/// Two runs at once may use the same generation numbers, so the key of a store contains the run.
 std::uint64_t Run::store_key(std::uint64_t number) const {
   return (std::uint64_t{config_.key} << 32U) + number;
 }

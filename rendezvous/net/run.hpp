@@ -1,6 +1,7 @@
-// Run: the shell around the membership of one run. Turns messages, losses and its timer into events, performs actions.
+// Run: the shell around the membership of one run. It turns messages, lost connections and its timer into events and
+// performs the actions; membership.hpp decides.
 //
-// Runs on the thread of the io_context given to it. It decides nothing: membership.hpp does.
+// Runs on the thread of the io_context given to it.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/membership/events.hpp"
 #include "rendezvous/membership/membership.hpp"
-#include "rendezvous/membership/word.hpp"
-#include "rendezvous/net/address_book.hpp"
-#include "rendezvous/net/port_plan.hpp"
 #include "rendezvous/net/run_table.hpp"
-#include "rendezvous/protocol/live_messages.hpp"
+#include "rendezvous/net/store_policy.hpp"
+#include "rendezvous/protocol/messages.hpp"
 #include "src/base/core/complaints.hpp"
 #include "src/base/os/machine.hpp"
 #include "src/base/os/timer.hpp"
@@ -26,7 +26,7 @@ struct RunConfig {
   RunKey key = 0;
   std::string label;  ///< starts each log line; "" = none
   Policy policy;
-  std::uint64_t number = 0;            ///< generation numbers go on from here
+  std::uint64_t number = 0;            ///< the last generation number used before
   std::uint32_t restarts = 0;          ///< consumed before this run
   std::vector<NodeFault> node_faults;  ///< of earlier runs
   bool standby = false;                ///< another agent coordinates
@@ -34,32 +34,32 @@ struct RunConfig {
   PortRange store_ports;
 };
 
-/// Called from within `feed`; none may destroy the Run.
+/// Called from within `feed`. None may destroy the Run.
 struct RunHandlers {
   std::function<void(AgentId, ToAgent const&)> tell;
   std::function<void(AgentId, BeatAck const&)> tell_beat;
   std::function<void(AgentId, WhoseCalls const&)> ask_host;
   std::function<void(AgentId, std::string const& host, LiveUp)> live;
-  std::function<void(AgentId)> hang_up;  ///< once what was told has been written
+  std::function<void(AgentId)> hang_up;  ///< after everything sent before is written
   std::function<void(std::uint64_t number, std::uint32_t restarts, bool leads)> progressed;
-  /// For a decision of the members with this digest; Fenced is to follow.
+  /// Claim the fence for a decision of the members with this digest; feed the answer as Fenced.
   std::function<void(std::uint64_t of, AcceptedDecree const&)> claim_fence;
   std::function<void(SteppedDown const&)> stepped_down;
   std::function<void(story::Event const&)> happened;
   std::function<void(Verdict const&)> concluded;  ///< once
-  std::function<void()> closed;                   ///< once, after `concluded` or `stepped_down`: no handler follows
+  std::function<void()> closed;                   ///< once, after `concluded` or `stepped_down`; no handler follows
 };
 
 class Run : public std::enable_shared_from_this<Run> {
  public:
   Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunHandlers handlers);
-  ~Run();  ///< Closes its store; no handler runs.
+  ~Run();  ///< Closes its store; no handler runs afterwards.
   Run(Run const&) = delete;
   Run& operator=(Run const&) = delete;
 
   void feed(Event event);
-  /// A member's message; `host` is for people.
-  void hear(AgentId agent, std::string const& host, MemberEnds const& ends, std::string const& payload);
+  /// A member's message; `host` is for log lines.
+  void on_message(AgentId agent, std::string const& host, MemberEnds const& ends, std::string const& payload);
   [[nodiscard]] Phase phase() const { return machine_.state.phase; }
 
  private:
@@ -78,7 +78,7 @@ class Run : public std::enable_shared_from_this<Run> {
   void perform(ArmTimer const& action);
   void perform(Conclude const& action) { handlers_.concluded(action.verdict); }
   void perform(Close const& action);
-  void hear(AgentId agent, MemberEnds const& ends, AboutCallers&& said);
+  void on_message(AgentId agent, MemberEnds const& ends, AboutCallers&& message);
   void ask_hosts(std::uint64_t number, std::vector<store::CallerQuestion> const& questions);
   Result<std::uint16_t> open_store(std::uint64_t number, PortPlan const& plan);
   [[nodiscard]] std::uint64_t store_key(std::uint64_t number) const;
@@ -91,7 +91,7 @@ class Run : public std::enable_shared_from_this<Run> {
   os::Machine<State, Event> machine_;
   os::Timer timer_;
   Complaints complaints_;
-  AddressBook book_;  ///< of the agents that are ready, or more
+  AddressBook book_;  ///< of the agents that have announced their addresses
   bool over_ = false;
 };
 

@@ -8,13 +8,11 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-// A job script that launches more steps than this has no late agent of the first ones.
-constexpr std::size_t kRemembered = 256;
-constexpr std::size_t kNamed = 8;
-// Each has a store, with its port and its memory.
-constexpr std::size_t kMostFromOne = 256;
+constexpr std::size_t kRemembered = 256;   ///< runs; agents of an older step no longer come late
+constexpr std::size_t kNamed = 8;          ///< runs that an error line lists
+constexpr std::size_t kMostFromOne = 256;  ///< active runs opened from one address: each has a store with a port
 
-/// For a table that may be changed and for one that may not.
+/// For a const table and for a mutable one. Null: none.
 template <class Table>
 auto entry_of(Table& table, RunKey run) -> decltype(table.runs.data()) {
   auto const it =
@@ -22,7 +20,7 @@ auto entry_of(Table& table, RunKey run) -> decltype(table.runs.data()) {
   return it == table.runs.end() ? nullptr : &*it;
 }
 
-/// The latest run of that id, or of that step.
+/// The latest run with this id or step; null: none.
 RunEntry const* latest(RunTable const& table, std::string const& id) {
   auto const it = std::find_if(table.runs.rbegin(), table.runs.rend(), [&](RunEntry const& entry) {
     return entry.id == id || (!id.empty() && entry.step == id);
@@ -42,7 +40,7 @@ std::string names_of(std::vector<RunEntry const*> const& runs) {
   return text;
 }
 
-/// Who presents itself to whoever is to coordinate, or tells of a death: a run on standby is meant too.
+/// Whether a run on standby will do, too: for a follower and for a death notice.
 bool follows(Hello const& hello) {
   return hello.asks == Hello::Asks::follow || hello.purpose == Hello::Purpose::death_notice;
 }
@@ -70,7 +68,7 @@ Place place_newcomer(RunTable const& table, std::string const& id) {
     return other_agent(table.runs.back().id);
   }
   if (active.empty()) {
-    return TurnedAway{kExitCoordinatorLost, "nothing runs here that could be joined"};
+    return TurnedAway{kExitCoordinatorLost, "there is no run here to join"};
   }
   return TurnedAway{kExitUsage, (id.empty() ? "several steps run here: " : id + " does not run here, but ") +
                                     names_of(active) + "; say which one with --join JOBID.STEP"};
@@ -93,7 +91,7 @@ char const* option_of(Tie tie) {
   return "";
 }
 
-/// What two agents of one run may not want differently, in one line that names the option; "" when they agree.
+/// The first term that differs from the run's, in one line that names the option; "" = they agree.
 std::string disagreement(Terms const& run, Terms const& agent) {
   auto const range = [](Terms const& terms) {
     return std::to_string(terms.min_nodes) +
@@ -141,9 +139,9 @@ std::string too_many_runs(RunTable const& table, std::string const& address) {
       static_cast<std::size_t>(std::count_if(table.runs.begin(), table.runs.end(), [&](RunEntry const& entry) {
         return entry.active && entry.opened_from == address;
       }));
-  return theirs < kMostFromOne ? ""
-                               : std::to_string(theirs) + " runs that agents at " + address +
-                                     " have opened are under way, and more are not served";
+  return theirs < kMostFromOne
+             ? ""
+             : "agents at " + address + " have " + std::to_string(theirs) + " active runs, which is the limit";
 }
 
 }  // namespace
@@ -174,7 +172,7 @@ Place admit(RunTable const& table, Hello const& hello, Join const& join, std::st
   Place where = place(table, hello);
   if (auto const* other = std::get_if<Elsewhere>(&where)) {
     RunEntry const* const known = latest(table, hello.run_id);
-    bool const stepped_down = known != nullptr && known->standby;  // between the hello and now
+    bool const stepped_down = known != nullptr && known->standby;  // since the hello
     return TurnedAway{stepped_down ? kExitCoordinatorLost : kExitUsage, other->why};
   }
   if (std::holds_alternative<Opens>(where) && !join.terms) {
@@ -186,7 +184,8 @@ Place admit(RunTable const& table, Hello const& hello, Join const& join, std::st
   auto const* belongs = std::get_if<Belongs>(&where);
   RunEntry const* const needs = belongs != nullptr && !join.terms ? find_run(table, belongs->run) : nullptr;
   if (needs != nullptr && needs->terms.expected_nodes && needs->number > 0 && hello.asks == Hello::Asks::meet) {
-    return TurnedAway{kExitUsage, "the job has begun without this node"};  // it comes to say that it takes no part
+    return TurnedAway{kExitUsage,
+                      "the job has started without this node"};  // it joins only to say that it takes no part
   }
   if (belongs == nullptr || !join.terms) {
     return where;

@@ -7,13 +7,13 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-/// What is wrong with a text: the first complaint.
+/// The first error found in a text; empty: none yet.
 struct Complaint {
   std::string about;
   std::string text;
 };
 
-/// Reads the fields of one object by their names; those of a beat, an array of natural numbers, by their places.
+/// Reads the fields of an object by name, and those of a beat, an array of natural numbers, by position.
 class Reader {
  public:
   Reader(Json const& json, Complaint& complaint) : json_(json), complaint_(complaint) {}
@@ -34,7 +34,7 @@ class Reader {
       (*this)(name, into);
     }
   }
-  /// Any other text than a name leaves `into` as it is.
+  /// A text that is no known name leaves `into` unchanged.
   void if_known(char const* name, Enumeration auto& into) {
     Json const* const field = find(name);
     require(field != nullptr && (take(*field, into) || field->is_string()), name);
@@ -117,7 +117,7 @@ class Reader {
     Reader field(from, complaint_);
     field.require(from.is_object(), "an object");
     fields(field, into);
-    return true;  // what is wrong in it has been named
+    return true;  // `field` has reported any error in it
   }
 
   Json const& json_;
@@ -144,7 +144,7 @@ bool is_one_of(std::string const& type, std::variant<Messages...> const& /*kind*
   return ((type == std::get<Type<Messages>>(kTypes).name) || ...);
 }
 
-/// One of several kinds of messages, by its type; of the first kind what is none.
+/// A message of several kinds, chosen by its type. An unknown type is reported by the first kind.
 template <class... First, class... Kinds>
 void fields(Reader& field, std::variant<std::variant<First...>, Kinds...>& out) {
   std::string type;
@@ -163,7 +163,6 @@ void fields(Reader& field, std::variant<std::variant<First...>, Kinds...>& out) 
 
 }  // namespace
 
-/// Parses the text; any complaint becomes the Error.
 template <class Message>
 Result<Message> decode(std::string_view text) {
   constexpr bool kBeat = std::is_same_v<Message, Beat> || std::is_same_v<Message, BeatAck>;
@@ -192,8 +191,6 @@ template Result<LiveUp> decode(std::string_view);
 template Result<LiveDown> decode(std::string_view);
 template Result<FromAgent> decode(std::string_view);
 template Result<FromCoordinator> decode(std::string_view);
-template Result<HeardFromAgent> decode(std::string_view);
-template Result<HeardFromCoordinator> decode(std::string_view);
 template Result<Beat> decode(std::string_view);
 template Result<BeatAck> decode(std::string_view);
 

@@ -7,12 +7,12 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-// Longest texts that one Stopped message may carry in all, as they are written, so that it fits a frame (1 MiB).
-constexpr std::size_t kTextBudget = 640U << 10U;
-constexpr std::size_t kBriefBudget = 8192;   // of what is sent at once
-constexpr std::size_t kSentenceBytes = 500;  // our own
+// Limits on the texts of a message, in bytes of JSON, so that it fits a frame (1 MiB).
+constexpr std::size_t kTextBudget = 640U << 10U;  // all texts of a Stopped
+constexpr std::size_t kBriefBudget = 8192;        // all texts of a WorkerFailed
+constexpr std::size_t kSentenceBytes = 500;       // each of cxxrun's own sentences in them
 
-/// Writes the fields of one object, or of an array (a beat).
+/// Writes the fields of an object, or of an array (a beat).
 class Writer {
  public:
   explicit Writer(Json empty = Json::object()) : json_(std::move(empty)) {}
@@ -48,7 +48,7 @@ class Writer {
   static bool knows(std::uint32_t /*version*/) { return true; }
 
   [[nodiscard]] std::string text() const {
-    // Workers print what they like: bytes that are not UTF-8 become U+FFFD.
+    // Output of workers may not be UTF-8: invalid bytes become U+FFFD.
     return json_.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
 
@@ -72,13 +72,13 @@ class Writer {
   Json json_;
 };
 
-/// Bytes that a byte of a text takes in JSON, at most: a control character as \u001b, one that is not UTF-8 as U+FFFD.
+/// The most bytes that a byte of text takes in JSON: a control character becomes \u001b, an invalid byte U+FFFD.
 std::size_t written(char byte) {
   auto const value = static_cast<unsigned char>(byte);
   return value < 0x20 ? 6 : value >= 0x80 ? 3 : byte == '"' || byte == '\\' ? 2 : 1;
 }
 
-/// The end of a text says more than its start.
+/// Cuts from the front: the end of a text says more than its start.
 void keep_end(std::string& text, std::size_t& budget) {
   std::size_t kept = 0;
   while (kept < text.size() && written(text[text.size() - kept - 1]) <= budget) {
@@ -94,7 +94,7 @@ void cut(WorkerExit& exit, std::size_t& budget) {
   }
 }
 
-/// The line that says why, and where the rest is, of every worker before more of any.
+/// The short texts. They are cut first, so that every worker keeps them before any keeps its tail.
 void cut_lines(WorkerExit& exit, std::size_t& budget) {
   for (std::string* const sentence : {&exit.hung, &exit.cause, &exit.advice}) {
     sentence->resize(std::min(sentence->size(), kSentenceBytes));
@@ -104,7 +104,7 @@ void cut_lines(WorkerExit& exit, std::size_t& budget) {
   keep_end(exit.log, budget);
 }
 
-/// What is sent of a message: one that has no bound of its own is cut to fit a frame.
+/// Cuts a message that has no bound of its own to fit a frame; this is for the others.
 template <class Message>
 Message const& cut(Message const& message) {
   return message;
@@ -120,7 +120,7 @@ WorkerFailed cut(WorkerFailed failed) {
 
 Stopped cut(Stopped stopped) {
   std::size_t budget = kTextBudget;
-  // Failures that need explaining have first claim on the budget.
+  // Failures first: they need an explanation, and the budget may run out.
   std::stable_partition(stopped.exits.begin(), stopped.exits.end(), [](auto const& exit) { return !exit.ours; });
   for (auto& exit : stopped.exits) {
     cut_lines(exit, budget);

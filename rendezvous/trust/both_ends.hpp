@@ -1,8 +1,8 @@
-// BothEnds: a connection's two ends as one side sees them, and what it means where the other side sees others. Pure.
+// BothEnds: the two ends of a connection as one side sees them, compared with the other side's to detect a relay. Pure.
 //
-// A relay passes every proof, for it changes nothing; but each of its two connections has other ends than the other
-// one. Both sides tell under seal which ends they see. Where all four agree, nobody but the kernels and the network of
-// the two hosts stands between: a second connection cannot have the same ends as one that stands.
+// A relay that changes nothing passes every proof, but its two connections have different ends. So both sides tell each
+// other, under seal, which ends they see. If all four agree there is no relay, since no second connection can have the
+// same ends as an open one.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace cxxrun::rendezvous {
 
-/// "address:port" each (src/base/core/tcp_ends.hpp); "" = not known.
+/// Each "address:port" (src/base/core/tcp_ends.hpp); "" = not known.
 struct BothEnds {
   std::string caller;
   std::string called;
@@ -18,18 +18,18 @@ struct BothEnds {
 };
 
 enum class Way {
-  direct,      ///< both sides see the same: it is the peer's own
-  translated,  ///< as their users have said that they see each other. Its end proves nothing: it may be a relay's
-  relayed,     ///< somebody between the two passes it on
+  direct,      ///< both sides see the same ends: the peer's own connection
+  translated,  ///< the differences are the translations that the users declared; it may still be a relay's
+  relayed,     ///< a relay, or an address translation that nobody declared
 };
 
-/// `said`: by the caller; `seen`: by who was called, "" = nothing to compare with. `callers`: as which address others
-/// see the caller, by what its user says ("" = its own); its port may be any then. `ours`: addresses as which others
-/// see who was called.
+/// `said`: the ends as the caller sees them; `seen`: as the called side sees them, "" = nothing to compare with.
+/// `callers`: the address at which others see the caller, as its user declared it ("" = its own); with it any port will
+/// do. `ours`: the addresses at which others see the called side.
 [[nodiscard]] Way way_of(BothEnds const& said, BothEnds const& seen, std::string const& callers,
                          std::vector<std::string> const& ours);
 
-/// Of one that is relayed: which end differs, and what to do where that is on purpose.
+/// Which end of a relayed connection differs, and what to do if it is translated on purpose.
 [[nodiscard]] std::string relayed_line(BothEnds const& said, BothEnds const& seen);
 
 }  // namespace cxxrun::rendezvous

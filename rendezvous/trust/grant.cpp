@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kHead = "cxxrun key 2:";
 constexpr std::size_t kLongestName = 80;
-constexpr std::size_t kKept = 40;  ///< of a name that is longer
+constexpr std::size_t kKept = 40;  ///< bytes kept of a longer name
 constexpr std::string_view kOtherRun = "this is ";
 
 /// Takes `size` bytes off the front; nothing: there are fewer.
@@ -50,7 +50,7 @@ CallId id_of_call(std::string_view call) {
 std::string write_grant(Grant const& grant) {
   std::string bytes;
   bytes.reserve(kHead.size() + Key::kBytes + 2 + grant.runs.size() * (kLongestName + 1) +
-                grant.calls.size() * CallId{}.size());  // what it grew out of would still hold the key
+                grant.calls.size() * CallId{}.size());  // so that no outgrown buffer keeps the key
   bytes.append(kHead);
   bytes.append(grant.key.bytes().begin(), grant.key.bytes().end());
   bytes.push_back(static_cast<char>(grant.runs.size()));
@@ -110,7 +110,7 @@ Result<Key> take_key(Grant const& grant, RunNames const& runs, CallId const& cal
     return fail(Errc::refused, std::string(kOtherRun) + name(grant.runs) + ", not " + name(wanted));
   }
   if (std::find(grant.calls.begin(), grant.calls.end(), call) == grant.calls.end()) {
-    return fail(Errc::refused, "it repeats what was said to another call");
+    return fail(Errc::refused, "it replays an answer to another connection");
   }
   return grant.key;
 }

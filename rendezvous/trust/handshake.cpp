@@ -7,16 +7,16 @@ namespace {
 
 constexpr std::string_view kMagic =
     "\x01"
-    "cxxkey";  // seven bytes, and the version is the eighth
+    "cxxkey";  // seven bytes; the version follows
 constexpr std::size_t kFrameHead = kMagic.size() + 1;
-constexpr std::size_t kId = kFrameHead + Fresh{}.size();
-constexpr std::size_t kLeastFrame = kId + KeyId{}.size();  // of either frame: without wraps they have the same shape
+constexpr std::size_t kId = kFrameHead + Nonce{}.size();
+constexpr std::size_t kLeastFrame = kId + KeyId{}.size();  // both frames have this layout; wraps follow in an answer
 constexpr std::size_t kWrapHead = 3;                       // kind, length
 
-std::string begin(Fresh const& fresh, KeyId const& key) {
+std::string begin(Nonce const& nonce, KeyId const& key) {
   std::string bytes(kMagic);
   bytes.push_back(static_cast<char>(kHandshakeVersion));
-  bytes.append(fresh.begin(), fresh.end());
+  bytes.append(nonce.begin(), nonce.end());
   bytes.append(key.begin(), key.end());
   return bytes;
 }
@@ -27,12 +27,12 @@ std::size_t number_at(std::string_view bytes, std::size_t at) {
 
 Result<void> check_head(std::string_view frame) {
   if (!frame.starts_with(kMagic)) {
-    return fail(Errc::protocol, "it does not prove itself as cxxrun does");
+    return fail(Errc::protocol, "it does not speak cxxrun's handshake");
   }
   if (std::size_t const version = frame.size() < kFrameHead ? 0 : number_at(frame, kMagic.size());
       version != kHandshakeVersion) {
     return fail(Errc::protocol, "its handshake has version " + std::to_string(version) + ", this one has " +
-                                    std::to_string(kHandshakeVersion) + "; give all nodes the same cxxrun");
+                                    std::to_string(kHandshakeVersion) + "; use the same cxxrun on all nodes");
   }
   if (frame.size() < kLeastFrame) {
     return fail(Errc::protocol, "its handshake is cut short");
@@ -43,11 +43,11 @@ Result<void> check_head(std::string_view frame) {
 }  // namespace
 
 std::string write_call(Call const& call) {
-  return begin(call.fresh, call.knows);
+  return begin(call.nonce, call.knows);
 }
 
 std::string write_answer(KeyOffer const& answer) {
-  std::string bytes = begin(answer.fresh, answer.key);
+  std::string bytes = begin(answer.nonce, answer.key);
   for (auto const& wrap : answer.wraps) {
     bytes.push_back(static_cast<char>(wrap.kind));
     bytes.push_back(static_cast<char>(wrap.bytes.size() >> 8U));
@@ -65,7 +65,7 @@ Result<Call> read_call(std::string_view bytes) {
     return fail(Errc::protocol, "its handshake is too long");
   }
   Call call;
-  std::copy_n(bytes.begin() + kFrameHead, call.fresh.size(), call.fresh.begin());
+  std::copy_n(bytes.begin() + kFrameHead, call.nonce.size(), call.nonce.begin());
   std::copy_n(bytes.begin() + kId, call.knows.size(), call.knows.begin());
   return call;
 }
@@ -75,7 +75,7 @@ Result<KeyOffer> read_answer(std::string_view bytes) {
     return head.error();
   }
   KeyOffer answer;
-  std::copy_n(bytes.begin() + kFrameHead, answer.fresh.size(), answer.fresh.begin());
+  std::copy_n(bytes.begin() + kFrameHead, answer.nonce.size(), answer.nonce.begin());
   std::copy_n(bytes.begin() + kId, answer.key.size(), answer.key.begin());
   std::size_t wraps = 0;
   for (auto rest = bytes.substr(kLeastFrame); !rest.empty();) {
@@ -93,7 +93,7 @@ Result<KeyOffer> read_answer(std::string_view bytes) {
 }
 
 ChannelKeys channel_keys(Key const& key, std::string_view call, std::string_view answer) {
-  std::string const both = std::string(call).append(answer);  // the call's length is fixed: no two pairs are alike
+  std::string const both = std::string(call).append(answer);  // no two pairs collide: the call's length is fixed
   return {derive(key, "cxxrun caller", both), derive(key, "cxxrun called", both)};
 }
 

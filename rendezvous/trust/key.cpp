@@ -1,22 +1,63 @@
 #include "rendezvous/trust/key.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 #include <sodium.h>
-
-#include "rendezvous/trust/vault.hpp"
+#include <vector>
 
 namespace cxxrun::rendezvous {
 namespace {
 
-static_assert(sizeof(Key::Bytes) == kSecretPlace);
+static_assert(sizeof(Key::Bytes) == Key::kBytes);
 static_assert(kProofBytes == crypto_generichash_BYTES_MIN);
+
+/// Where keys lie: pages of their own, since only whole pages can be left out of core dumps. They are locked into
+/// memory as far as the limit allows. Any thread may use it.
+struct Vault {
+  static constexpr std::size_t kGrowth = 512;  ///< keys
+  std::mutex mutex;
+  std::vector<void*> free;
+  std::size_t total = 0;
+
+  /// Throws std::bad_alloc.
+  void* take() {
+    std::lock_guard const lock(mutex);
+    if (free.empty()) {
+      grow();
+    }
+    void* const place = free.back();
+    free.pop_back();
+    return place;
+  }
+  void give_back(void* place) noexcept {
+    sodium_memzero(place, Key::kBytes);
+    std::lock_guard const lock(mutex);
+    free.push_back(place);
+  }
+  void grow() {
+    free.reserve(total + kGrowth);  // so that give_back() allocates nothing
+    auto* const more = sodium_init() < 0 ? nullptr : static_cast<char*>(sodium_allocarray(kGrowth, Key::kBytes));
+    if (more == nullptr) {
+      throw std::bad_alloc();
+    }
+    total += kGrowth;
+    for (std::size_t i = 0; i < kGrowth; ++i) {
+      free.push_back(more + i * Key::kBytes);
+    }
+  }
+};
+
+Vault& vault() {
+  static auto* const only = new Vault;  // never destroyed: keys may outlive it
+  return *only;
+}
 
 unsigned char const* start_of(std::string_view text) {
   return reinterpret_cast<unsigned char const*>(text.data());
 }
 
-/// BLAKE2b under `key` of `purpose` and `text`; the length of `purpose` goes first, so that no two pairs are alike.
+/// BLAKE2b of `purpose` and `text` under `key`. The length of `purpose` goes first, so that no two pairs collide.
 void hash(Key const& key, std::string_view purpose, std::string_view text, unsigned char* to, std::size_t bytes) {
   crypto_generichash_state state;
   auto const length = static_cast<unsigned char>(purpose.size());
@@ -30,15 +71,15 @@ void hash(Key const& key, std::string_view purpose, std::string_view text, unsig
 
 }  // namespace
 
-Key::Key() : bytes_(new (take_secret_place()) Bytes{}) {}
+Key::Key() : bytes_(new (vault().take()) Bytes{}) {}
 
 Key::Key(Bytes const& bytes) : Key() {
   *bytes_ = bytes;
 }
 
 Key::~Key() {
-  if (bytes_ != nullptr) {  // it may have been moved from
-    give_back_secret_place(bytes_);
+  if (bytes_ != nullptr) {  // null: moved from
+    vault().give_back(bytes_);
   }
 }
 

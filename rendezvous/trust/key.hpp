@@ -1,6 +1,6 @@
-// Key: the secret that one run's agents share, and what is derived from it. Pure.
+// Key: the secret that the agents of a run share, and what is derived from it.
 //
-// Whoever opens a run makes the key (docs/design/trust.md); it is never sent but wrapped, and never said in a log.
+// The agent that opens a run makes its key. It is sent only wrapped, and never logged (docs/design/trust.md).
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@
 
 namespace cxxrun::rendezvous {
 
-/// 32 secret bytes, wiped when they go, and in memory that is left out of core dumps. A plain value otherwise.
+/// 32 secret bytes in memory that is left out of core dumps and wiped in the end. A plain value otherwise; constructors
+/// throw std::bad_alloc.
 class Key {
  public:
   static constexpr std::size_t kBytes = 32;
@@ -30,29 +31,28 @@ class Key {
   ~Key();
 
   [[nodiscard]] Bytes const& bytes() const { return *bytes_; }
-  /// Takes the same time wherever the first difference is.
+  /// In constant time.
   bool operator==(Key const& other) const;
 
  private:
   Bytes* bytes_;
 };
 
-/// Overwrites what a secret was read from.
+/// Overwrites a text that holds a secret.
 void wipe(std::string& text);
 
-/// 64 hexadecimal digits, for files that only this user can read; and back.
+/// A key as 64 hexadecimal digits, for files that only this user can read; and back.
 [[nodiscard]] std::string key_text(Key const& key);
 [[nodiscard]] std::optional<Key> read_key(std::string_view text);
 
-/// Names a key to strangers, who learn nothing of it.
+/// Identifies a key without revealing anything about it.
 using KeyId = std::array<unsigned char, 8>;
 
 [[nodiscard]] KeyId id_of(Key const& key);
-/// Another key, for `purpose` alone; `context` may be of any length. Who knows one derived key learns nothing of the
-/// rest.
+/// A key for one purpose; `context` may have any length. Derived keys reveal nothing about each other or about `key`.
 [[nodiscard]] Key derive(Key const& key, std::string_view purpose, std::string_view context = {});
 inline constexpr std::size_t kProofBytes = 16;
-/// So many bytes that prove that whoever knows `key` has said `words`.
+/// kProofBytes that prove that the writer of `words` knows `key` (a MAC).
 [[nodiscard]] std::string proof_of(Key const& key, std::string_view words);
 [[nodiscard]] bool proves(Key const& key, std::string_view words, std::string_view proof);
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <sodium.h>
 
-#include "src/base/core/port_sequence.hpp"
+#include "src/base/core/ports.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kTag = "cxxrun wrapped key 2";
 constexpr std::size_t kTagBytes = crypto_aead_xchacha20poly1305_ietf_ABYTES;
 constexpr std::size_t kLeast = 32;
-/// 32 random hexadecimal digits have fewer than this one time in ten million; "password" has seven.
+/// Different bytes needed. 32 random hexadecimal digits have fewer once in ten million times; "password" has seven.
 constexpr std::size_t kLeastDifferent = 8;
 
 static_assert(WrapNonce{}.size() == crypto_aead_xchacha20poly1305_ietf_NPUBBYTES);
@@ -27,7 +27,7 @@ std::size_t different_bytes(std::string_view text) {
   return std::set<char>(text.begin(), text.end()).size();
 }
 
-/// What nobody draws at random: few different characters, "abcdef…", one piece again and again.
+/// Evidently not random: few different characters, "abcdef…", or one piece repeated.
 bool is_pattern(std::string_view text) {
   std::string steps;
   for (std::size_t i = 1; i < text.size(); ++i) {
@@ -49,7 +49,7 @@ Result<Key> read_secret(std::string_view text) {
                                  " random ones, as `openssl rand -hex 32` makes them");
   }
   if (is_pattern(text)) {
-    return fail(Errc::usage, "it is no random text, and others can guess it; make it with `openssl rand -hex 32`");
+    return fail(Errc::usage, "it is not random, so others can guess it; make it with `openssl rand -hex 32`");
   }
   return derive(Key(), "cxxrun secret", text);
 }

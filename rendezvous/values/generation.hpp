@@ -1,4 +1,4 @@
-// Generation: one numbered, agreed set of agents with the ranks of their workers. The unit of restart.
+// Generation: a numbered set of agents with the ranks of their workers. The unit of restart. Values.
 #pragma once
 
 #include <cstddef>
@@ -13,29 +13,29 @@ namespace cxxrun::rendezvous {
 /// Number of the first generation of a job.
 inline constexpr std::uint64_t kFirstGeneration = 1;
 
-/// Members of a generation and workers of one of them: more are nobody's.
+/// Limits on the members of a generation and on the workers of one member; messages with more are refused.
 inline constexpr std::uint32_t kMaxNodes = 65536;
 inline constexpr std::uint32_t kMaxWorkers = 4096;
-/// The longest `hosts` and `local_sizes` of a generation.
+/// Limits of `hosts` and `local_sizes`, in bytes.
 inline constexpr std::size_t kMaxHostsText = 2048;
 inline constexpr std::size_t kMaxSizesText = 384;
-/// How many members may take over; the others follow them.
+/// How many members may take over as coordinator.
 inline constexpr std::size_t kMaxSuccessors = 8;
 
 /// A member that may take over when the coordinator is lost.
 struct Successor {
   std::uint32_t rank = 0;
   std::string host;     ///< for people
-  std::string address;  ///< literal, as the others reach it
+  std::string address;  ///< IP literal at which the others reach it
   std::uint16_t port = 0;
   bool operator==(Successor const&) const = default;
 };
 
-/// One agent's part of a generation, as it is told to that agent: its own ranks, never the full member table.
-/// Size on the wire is bounded (at most 8 KiB, as a rule a few hundred bytes) whatever the number of nodes.
+/// A generation as one agent is told of it: its own ranks, never the full member table. On the wire it takes a few
+/// hundred bytes, and at most 8 KiB whatever the number of nodes.
 struct Generation {
-  std::uint64_t number = 0;    ///< 1, 2, …: never reused, never decreasing
-  std::uint32_t restarts = 0;  ///< restarts consumed so far, the same on every node
+  std::uint64_t number = 0;    ///< 1, 2, …: increasing, never reused
+  std::uint32_t restarts = 0;  ///< consumed so far; the same on every node
   std::uint32_t max_restarts = 0;
   std::uint32_t group_rank = 0;       ///< this agent's position among the members
   std::uint32_t group_size = 0;       ///< number of members
@@ -46,13 +46,13 @@ struct Generation {
   std::uint32_t role_size = 0;        ///< ROLE_WORLD_SIZE
   std::string master_addr;            ///< MASTER_ADDR
   std::uint16_t master_port = 0;      ///< MASTER_PORT: the generation's store, or a free port with --agent-store=off
-  std::uint16_t store_port = 0;       ///< the generation's store, always
-  std::vector<Successor> successors;  ///< first 8 members in rank order that can take over
-  Decree decree;                      ///< to be proposed once all are ready, unless it is given up before
-  std::string coordinator;            ///< incarnation of the member whose agent coordinates; "" = none: no successor
-  bool survives = false;              ///< the job can go on without its coordinator; false: its loss is the end
-  std::string hosts;                  ///< the members' hosts by group rank, as a host list; "" = too long a list
-  std::string local_sizes;            ///< their local sizes, "4(x2),2"; "" = too long a list
+  std::uint16_t store_port = 0;       ///< of the generation's store, with --agent-store=off too
+  std::vector<Successor> successors;  ///< the first kMaxSuccessors members in rank order that can take over
+  Decree decree;                      ///< proposed once all members are ready, unless the generation is dropped before
+  std::string coordinator;            ///< incarnation of the member whose agent coordinates; "" = no member does
+  bool survives = false;              ///< whether the job can continue after the loss of its coordinator
+  std::string hosts;                  ///< the members' hosts by group rank, as a host list; "" = list too long
+  std::string local_sizes;            ///< their local sizes, "4(x2),2"; "" = list too long
   bool operator==(Generation const&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// Story: what happened to a job, event by event, for machines to read. Values only; as text: launcher/story.
+// Story: the event log of a job, for programs to read. Values; their JSON is in launcher/report/report_json.hpp.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct NodeLost {
   std::string host;
   std::string how;
 };
-struct NodeLeft {  ///< told to end
+struct NodeLeft {  ///< it was told to end, by the user or by Slurm
   std::string host;
   int signal = 0;
 };
@@ -27,16 +27,16 @@ struct NodeExcluded {
   std::string host;
   std::string why;
 };
-/// Nodes and ranks are chosen, and told so.
+/// The members and their ranks are chosen and told to the nodes.
 struct Formed {
   std::uint64_t generation = 0;
   std::uint32_t nodes = 0;
   std::uint32_t ranks = 0;
   std::uint32_t restarts = 0;
-  std::string hosts;        ///< by group rank, as a host list; "" = too long a list
-  std::string local_sizes;  ///< "4(x2),2"; "" = too long a list
+  std::string hosts;        ///< by group rank, as a host list; "" = list too long
+  std::string local_sizes;  ///< "4(x2),2"; "" = list too long
 };
-/// Its workers are told to start.
+/// The workers of the generation are told to start.
 struct Started {
   std::uint64_t generation = 0;
 };
@@ -51,7 +51,7 @@ struct Stopping {
   std::string kind;  ///< "failure", "resize", "user"
   std::string why;
 };
-/// All workers have ended, and it is known why.
+/// All workers of the generation have ended, and the cause is known.
 struct Ended {
   PastGeneration what;
 };
@@ -59,10 +59,10 @@ struct Restart {
   std::uint32_t restarts = 0;
   Millis delay{0};
 };
-/// Another one coordinated; `known` is what is known of the time before.
+/// This coordinator was elected after another one was lost.
 struct TookOver {
   std::uint64_t generation = 0;
-  History known;
+  History known;       ///< what it knows of the time before
   Ballot ballot = {};  ///< in the vote of the members of `generation`
 };
 struct SteppedDown {
@@ -73,7 +73,7 @@ struct Concluded {
   int exit_code = 0;
   std::string summary;
 };
-/// A stretch of the account.
+/// A stretch of the job's time, and its use.
 struct Stretch {
   Spent spent = Spent::waiting;
   Millis from{0};

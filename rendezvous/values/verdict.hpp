@@ -1,4 +1,4 @@
-// Verdict: how the job ended, decided once, by the coordinator.
+// Verdict: how the job ended. The coordinator decides it once. Values.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "rendezvous/values/history.hpp"
-#include "rendezvous/values/node_fault.hpp"
 #include "rendezvous/values/worker_exit.hpp"
-#include "src/base/core/exit_codes.hpp"
+#include "src/base/core/exit_status.hpp"
 #include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 
-/// One worker's failure, with where it happened.
+/// One worker's failure, and where it happened.
 struct Failure {
   std::string host;
   std::uint32_t group_rank = 0;
@@ -22,7 +21,7 @@ struct Failure {
   bool operator==(Failure const&) const = default;
 };
 
-/// A worker that had ended with 0 while others went on.
+/// A worker that had ended with exit code 0 while others continued.
 struct Leaver {
   std::uint32_t rank = 0;
   std::string host;
@@ -30,16 +29,16 @@ struct Leaver {
   bool operator==(Leaver const&) const = default;
 };
 
-/// Names of ends; each has its exit code in docs/use/exit_codes.md.
+/// Ways to end; docs/use/exit_codes.md has the exit code of each.
 enum class End {
   success,
   worker_failed,    ///< a worker failed and no restart was left
-  failed_alike,     ///< three generations in a row died young, of failures that look the same
-  could_not_start,  ///< a worker's program could not be executed: restarting cannot help
-  too_few_nodes,    ///< fewer than MIN nodes came or remained
+  failed_alike,     ///< three generations in a row died young from failures that look the same
+  could_not_start,  ///< a worker's program could not be executed: a restart cannot help
+  too_few_nodes,    ///< fewer than MIN nodes joined or remained
   stopped,          ///< the user or Slurm ended the job
   unkillable,       ///< a process survived SIGKILL and its node cannot be replaced
-  partitioned,      ///< cut off from a quorum: the others may go on, so this side may not
+  partitioned,      ///< cut off from a quorum: the other side may continue, so this one must not
   system_failure,   ///< the coordinator could not do its part (port in use, no descriptors)
 };
 
@@ -65,16 +64,16 @@ struct Verdict {
   std::uint64_t generation = 0;  ///< last generation that ran
   std::uint32_t restarts = 0;    ///< consumed
   std::uint32_t max_restarts = 0;
-  Millis restart_window{0};       ///< within which at most max_restarts were allowed; 0: in all
-  std::vector<Failure> failures;  ///< the cause first, then what followed from it, by group rank and rank
-  std::vector<Leaver> left;       ///< where all failures are victims: who had left before, in the order of their clocks
-  std::map<std::string, std::uint32_t> stopped;  ///< how those ended that had to because of it: "SIGTERM by cxxrun"
-  std::vector<Failure> killed;  ///< who had not ended when the time of the stop was over, by group rank and rank
-  std::vector<std::string> lost_nodes;  ///< nodes lost during the job and not back, sorted by node
+  Millis restart_window{0};       ///< max_restarts counts within this time; 0: within the job's life
+  std::vector<Failure> failures;  ///< the cause first, then its consequences by group rank and rank
+  std::vector<Leaver> left;       ///< if all failures are consequences: workers that had left before, by their clocks
+  std::map<std::string, std::uint32_t> stopped;  ///< how many were stopped because of it, by how: "SIGTERM by cxxrun"
+  std::vector<Failure> killed;          ///< workers still running when the grace was over, by group rank and rank
+  std::vector<std::string> lost_nodes;  ///< nodes lost during the job and not back, sorted
   std::vector<std::string> excluded;    ///< "host: why" of nodes that were excluded and not called back
-  std::vector<std::string> followed;    ///< "failure followed rank 3 from a to b: …", one line each
+  std::vector<std::string> followed;    ///< one line each: "failure followed rank 3 from a to b: …"
   History history;                      ///< of the job until this verdict
-  std::vector<NodeFault> node_faults;   ///< failures that were a node's own, oldest first; earlier runs' among them
+  std::vector<NodeFault> node_faults;   ///< oldest first, with those of earlier runs
   bool operator==(Verdict const&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// WorkerExit: how one worker of a generation ended, with what the report needs to explain it.
+// WorkerExit: how one worker of a generation ended, and what the report needs to explain it. Values.
 #pragma once
 
 #include <csignal>
@@ -7,17 +7,16 @@
 #include <string>
 
 #include "src/base/core/exit_status.hpp"
-#include "src/base/worker/loss.hpp"
+#include "src/base/worker/page_values.hpp"
 
 namespace cxxrun::rendezvous {
 
-/// What its page, or else its last words make of a worker that failed: nobody else's doing, or one that failed because
-/// another one did.
+/// Whether a worker failed by itself or because of another one. Read from its control page, else from its last output.
 enum class Role {
-  culprit,      ///< nothing says otherwise
-  waited,       ///< for another one, for too long: a collective or a store timed out
-  lost_peer,    ///< the connection to another one ended
-  told_to_end,  ///< it says so itself
+  culprit,      ///< by itself, as far as is known
+  waited,       ///< it waited too long for another one: a collective or a store timed out
+  lost_peer,    ///< its connection to another one ended
+  told_to_end,  ///< it says that it was told to end
 };
 
 struct WorkerExit {
@@ -27,26 +26,26 @@ struct WorkerExit {
   ExitStatus status;
   bool ours = false;         ///< explained by our own stop: a signal we sent, or any exit after we asked
   std::int64_t wall_ms = 0;  ///< Unix time of the exit in ms, for display only: never compared
-  std::string hung;          ///< why cxxrun killed it: "did not enter all_reduce #812 …"; "" = it did not
-  std::string cause;    ///< what its node knows of why it ended: "killed by the kernel: memory limit …"; "" = nothing
-  std::string advice;   ///< what helps against that; "" = nothing known
-  bool of_job = false;  ///< what it died of is the job's own doing, whatever its node: a limit on memory that it has
-  std::string stderr_tail;  ///< last lines, at most 20 and 8 KiB
-  std::string told;         ///< the line of its stderr that says why; "" = none does
+  std::string hung;          ///< why cxxrun killed it as hung: "did not enter all_reduce #812 …"; "" = not killed
+  std::string cause;         ///< why it ended, as its node knows it: "killed by the kernel: memory limit …"
+  std::string advice;        ///< the remedy for that cause; "" = none known
+  bool of_job = false;       ///< the cause is the job's, not the node's: its own memory limit
+  std::string stderr_tail;   ///< last lines, at most 20 and 8 KiB
+  std::string told;          ///< the line of its stderr that says why; "" = none does
   Role role = Role::culprit;
-  std::optional<worker::Loss> lost = {};  ///< whom it gave up before, by its page; nothing: nobody, or it has no page
+  std::optional<worker::Loss> lost = {};  ///< the peer that it gave up before, by its control page
   std::string error_file;                 ///< the exception in the worker's TORCHELASTIC_ERROR_FILE; "" = none
-  std::string log;                        ///< file with all of its stderr, on its host; "" = none is kept
+  std::string log;                        ///< file on its host with all of its stderr; "" = none is kept
   bool operator==(WorkerExit const&) const = default;
 };
 
-/// Whether it failed because it had given up a peer: that is known, whatever its words say. Not of one that was killed:
-/// no peer brings that about. One that the others gave up names itself, and is nobody's victim.
+/// Whether it failed because it had given up a peer; its control page proves that, whatever it printed. A killed worker
+/// did not: no peer can cause SIGKILL. A worker that its peers gave up names itself as lost, and is no victim either.
 [[nodiscard]] inline bool fails_for_a_peer(WorkerExit const& exit) {
   bool const killed = exit.status.kind == ExitStatus::Kind::signalled && exit.status.value == SIGKILL;
   return !exit.status.ok() && exit.lost && exit.lost->rank != exit.rank && !killed && exit.hung.empty();
 }
-/// Its role, where it is known by more than `words`.
+/// Its role by its control page if that says more than `words`, the role by its output.
 [[nodiscard]] inline Role role_of(WorkerExit const& exit, Role words) {
   if (exit.lost && exit.lost->rank == exit.rank) {
     return Role::culprit;

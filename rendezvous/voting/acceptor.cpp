@@ -4,7 +4,7 @@
 
 namespace cxxrun::rendezvous {
 
-Answer asked(Acceptor acceptor, std::uint64_t after, Ballot ballot) {
+Answer on_vote_request(Acceptor acceptor, std::uint64_t after, Ballot ballot) {
   if (after != acceptor.after || ballot.round < kFirstElectedRound || ballot < acceptor.promised) {
     return {acceptor, false};
   }
@@ -12,12 +12,12 @@ Answer asked(Acceptor acceptor, std::uint64_t after, Ballot ballot) {
   return {acceptor, true};
 }
 
-Answer proposed(Acceptor acceptor, Ballot ballot, Decree const& decree) {
+Answer on_proposal(Acceptor acceptor, Ballot ballot, Decree const& decree) {
   bool const ours = decree.after == acceptor.after && decree.number > decree.after && ballot.round > 0;
   if (!ours || ballot < acceptor.promised) {
     return {acceptor, false};
   }
-  // One ballot carries one decree: a second one would let two majorities of one ballot differ.
+  // With two decrees under one ballot, two majorities could decide differently.
   if (acceptor.accepted && acceptor.accepted->ballot == ballot && acceptor.accepted->decree != decree) {
     return {acceptor, false};
   }
@@ -26,7 +26,7 @@ Answer proposed(Acceptor acceptor, Ballot ballot, Decree const& decree) {
   return {acceptor, true};
 }
 
-Acceptor decided(Acceptor acceptor, std::uint64_t number) {
+Acceptor on_decided(Acceptor acceptor, std::uint64_t number) {
   return number <= acceptor.after ? std::move(acceptor) : Acceptor{number, {}, {}};
 }
 

@@ -1,5 +1,5 @@
-// Acceptor: the memory of one voter about the generation after the last one decided. Pure.
-// Rules and what goes wrong without each: docs/design/election.md.
+// Acceptor: the voter's half of the vote on the next generation, what it has promised and accepted. Pure.
+// Rules, and what goes wrong without each: docs/design/election.md.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace cxxrun::rendezvous {
 
 struct Acceptor {
-  std::uint64_t after = 0;  ///< last decided generation that this agent knows and is a member of
-  Ballot promised;          ///< no lower ballot is accepted any more
+  std::uint64_t after = 0;  ///< the last decided generation, if this agent is a member of it
+  Ballot promised;          ///< lower ballots are refused
   std::optional<AcceptedDecree> accepted;
   bool operator==(Acceptor const&) const = default;
 };
@@ -21,13 +21,13 @@ struct Answer {
   bool yes = false;  ///< promised, or accepted
 };
 
-/// A candidate asks for a promise. Yes when the instance is ours and the ballot is higher than any promised, or the
-/// very one promised (its request was repeated). Never for round 1, which needs none.
-[[nodiscard]] Answer asked(Acceptor acceptor, std::uint64_t after, Ballot ballot);
-/// A proposal: yes when the instance is ours and the ballot is not lower than any promised. No, with `promised` equal
-/// to `ballot`, to a second decree under a ballot that has carried another: that is nobody's to answer.
-[[nodiscard]] Answer proposed(Acceptor acceptor, Ballot ballot, Decree const& decree);
-/// A later generation is decided: a new instance begins, empty.
-[[nodiscard]] Acceptor decided(Acceptor acceptor, std::uint64_t number);
+/// A candidate asks for a promise. Yes if it is about our instance and the ballot is not lower than the promised one;
+/// an equal ballot is a repeated request. Never for round 1, which needs no promises.
+[[nodiscard]] Answer on_vote_request(Acceptor acceptor, std::uint64_t after, Ballot ballot);
+/// A proposal: yes if it is about our instance and the ballot is not lower than the promised one. No to a second decree
+/// under the same ballot. `promised` then equals `ballot`, which a proposer would take for yes: send no answer.
+[[nodiscard]] Answer on_proposal(Acceptor acceptor, Ballot ballot, Decree const& decree);
+/// Generation `number` is decided: a new, empty instance begins if that is later than ours.
+[[nodiscard]] Acceptor on_decided(Acceptor acceptor, std::uint64_t number);
 
 }  // namespace cxxrun::rendezvous

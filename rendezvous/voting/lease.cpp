@@ -6,8 +6,8 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-/// Rank 0 decides a tie, so it counts for more than the others: the newest time at which either enough of the others,
-/// or it and one fewer of them, had spoken.
+/// The newest time that a quorum has echoed. Under Tie::rank, rank 0 counts for more than the others: it may take fewer
+/// of them together with it.
 std::optional<TimePoint> newest_kept(Authority const& authority, Decree const& decree) {
   std::vector<TimePoint> others;
   others.reserve(authority.echoed.size());
@@ -19,8 +19,8 @@ std::optional<TimePoint> newest_kept(Authority const& authority, Decree const& d
       others.push_back(at);
     }
   }
-  std::size_t const without = decree.size / 2 + 1;  // of the others alone
-  std::size_t const beside = decree.tie == Tie::rank ? (decree.size + 1) / 2 - 1 : decree.size / 2;  // next to rank 0
+  std::size_t const without = decree.size / 2 + 1;  // others needed without rank 0
+  std::size_t const beside = decree.tie == Tie::rank ? (decree.size + 1) / 2 - 1 : decree.size / 2;  // with rank 0
   auto const nth = [&](std::size_t count) -> std::optional<TimePoint> {
     if (count > others.size()) {
       return std::nullopt;
@@ -49,7 +49,7 @@ LeaseTerms lease_terms(Millis heartbeat_timeout) {
   terms.lease = Millis{t * 8 / 10};
   terms.beat = Millis{t / 10};
   terms.kill = Millis{t * 19 / 100};
-  // Two clocks may differ by rho = 0.001 in rate, in either direction.
+  // Clock rates may differ by rho = 0.001 in either direction.
   terms.fence = Millis{((terms.lease + terms.kill).count() * 1001 + 998) / 999};
   return terms;
 }

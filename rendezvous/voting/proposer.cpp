@@ -1,5 +1,8 @@
 #include "rendezvous/voting/proposer.hpp"
 
+#include <cassert>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
 namespace cxxrun::rendezvous {
@@ -40,6 +43,26 @@ Outcome count_acceptances(Proposer const& proposer) {
 
 }  // namespace
 
+Majority majority(Decree const& decree, std::set<std::uint32_t> const& members) {
+  if (decree.tie == Tie::none || decree.number == 0) {
+    return Majority::yes;
+  }
+  bool const all_known = members.empty() || *members.rbegin() < decree.size;  // the usual case needs no walk
+  std::size_t const count =
+      all_known ? members.size()
+                : static_cast<std::size_t>(std::distance(members.begin(), members.lower_bound(decree.size)));
+  if (count * 2 > decree.size) {
+    return Majority::yes;
+  }
+  if (count * 2 < decree.size || count == 0) {
+    return Majority::no;
+  }
+  if (decree.tie == Tie::fence) {
+    return Majority::half;
+  }
+  return members.contains(0) ? Majority::yes : Majority::no;
+}
+
 void begin_round(Proposer& proposer, Ballot ballot) {
   give_up(proposer);
   proposer.ballot = ballot;
@@ -61,7 +84,7 @@ void hear_promise(Proposer& proposer, std::uint32_t member, std::optional<Accept
   } else if (proposer.stage == Stage::elected && !accepted) {
     proposer.promised.insert(member);
     if (majority(proposer.decided, proposer.promised) == Majority::yes && proposer.right == Right::half) {
-      proposer.right = Right::quorum;  // and none of them has accepted anything: no fence is needed
+      proposer.right = Right::quorum;  // none of this majority has accepted anything, so no fence is needed
     }
   }
 }
@@ -129,6 +152,7 @@ Outcome hear_fence(Proposer& proposer, std::optional<AcceptedDecree> const& hold
 }
 
 void conclude(Proposer& proposer) {
+  assert(proposer.proposal);
   Proposer next;
   next.decided = *proposer.proposal;
   next.ballot = Ballot{1, next.decided.coordinator};

@@ -1,8 +1,8 @@
-// Silence: who has not been heard of for too long. Pure.
+// Silence: the failure detector for peers that send nothing any more. Pure.
 //
-// FIN and RST are events of their own: the process is gone. This is for the rest: power lost, link cut, host frozen.
-// The shell says who was heard (`heard`), asks at `due` (`tick`) and treats those named as lost. `due` is the very
-// instant at which the next one may be lost; in between it is asked often enough to notice that it was suspended.
+// A FIN or RST is an event of its own. This is for the rest: lost power, a cut link, a frozen host. The shell reports
+// signs of life (`heard`), calls `tick` at `due`, and treats the peers that it returns as lost. `due` is the instant at
+// which the next peer may be lost, or sooner, so that a suspension of this process shows as a late tick.
 // Cost: `heard` O(log N), `tick` O(N).
 #pragma once
 
@@ -11,33 +11,33 @@
 #include <optional>
 #include <vector>
 
-#include "rendezvous/values/agent_id.hpp"
+#include "rendezvous/values/connection.hpp"
 #include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 
 struct SilencePolicy {
-  Millis timeout{5000};  ///< 0: nobody is ever judged
-  /// Silent for so long: lost. A beat is due every tenth of the timeout, so half of that later on average.
+  Millis timeout{5000};  ///< 0: no peer is ever lost
+  /// How long a lost peer was silent. A beat is due every tenth of the timeout; half of that more makes it the average.
   [[nodiscard]] Millis limit() const { return timeout + timeout / 20; }
-  /// How often to look at least.
+  /// The longest time between two ticks.
   [[nodiscard]] Millis period() const { return std::max(timeout / 5, Millis{20}); }
 };
 
 struct SilenceState {
-  std::map<AgentId, TimePoint> heard;  ///< peers under watch, and when each was last heard
-  std::optional<TimePoint> due;        ///< when `tick` is to be called; unset: nobody is under watch
+  std::map<AgentId, TimePoint> heard;  ///< watched peers, and when each was last heard
+  std::optional<TimePoint> due;        ///< when to call `tick`; unset: no peer is watched
 };
 
 struct SilenceTick {
   SilenceState next;
-  std::vector<AgentId> lost;  ///< no longer under watch
-  bool stalled = false;       ///< the tick came so late that nobody was judged
+  std::vector<AgentId> lost;  ///< not watched any more
+  bool stalled = false;       ///< the tick came late: this process was suspended, so no peer is lost
 };
 
-/// A sign of life. The first one of a peer puts it under watch.
+/// A sign of life. A peer is watched from its first one on.
 [[nodiscard]] SilenceState heard(SilenceState state, AgentId peer, TimePoint now, SilencePolicy const& policy);
-/// The peer is gone for another reason.
+/// Stops watching a peer that is gone for another reason.
 [[nodiscard]] SilenceState forget(SilenceState state, AgentId peer);
 [[nodiscard]] SilenceTick tick(SilenceState state, TimePoint now, SilencePolicy const& policy);
 

@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "rendezvous/protocol/messages.hpp"
-#include "rendezvous/trust/guard.hpp"
 #include "rendezvous/trust/secret.hpp"
+#include "rendezvous/trust/secure_channel.hpp"
 #include "src/base/os/fd.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/random.hpp"
@@ -71,7 +71,7 @@ OwnTime own_time() {
 struct Connection {
   os::UniqueFd fd;
   wire::FrameReader reader;
-  std::optional<Guard> guard;  // with CXXRUN_SECRET
+  std::optional<SecureChannel> guard;  // with CXXRUN_SECRET
   bool connected = false;
   bool greeted = false;
 };
@@ -223,7 +223,7 @@ class Crowd {
     std::vector<std::string> const words = {encode(hello),
                                             encode(ToCoordinator(Gone{agents_.back().running, agents_.back().rank}))};
     if (key_) {
-      send(death_notice, write_note(*key_, words));
+      send(death_notice, sign_death_notice(*key_, words));
     } else {
       send(death_notice, words[0]);
       send(death_notice, words[1]);
@@ -233,7 +233,7 @@ class Crowd {
   }
 
   void say(Connection& connection, std::string const& payload) {
-    send(connection, connection.guard ? connection.guard->say(payload) : payload);
+    send(connection, connection.guard ? connection.guard->seal(payload) : payload);
   }
 
   void send(Connection const& connection, std::string const& frame) {
@@ -276,14 +276,14 @@ class Crowd {
   }
 
   void unseal(std::size_t i, bool for_beats, Connection& connection, std::string const& frame) {
-    auto const led_to = connection.guard->hear(frame);
+    auto const led_to = connection.guard->on_frame(frame);
     if (auto const* const unsealed = std::get_if<Unsealed>(&led_to)) {
       for_beats ? beat_answered(i, unsealed->payload) : heard(i, unsealed->payload);
     } else if (auto const* const wants = std::get_if<WantsKey>(&led_to)) {
       if (!key_) {
         key_ = read_grant(unwrap(*secret_, wants->offer.wraps.at(0).bytes).value()).value().key;
       }
-      connection.guard->give(key_.value());
+      connection.guard->use_key(key_.value());
       greet(i, for_beats, connection);
     } else {
       give_up("the coordinator does not prove itself");
@@ -303,7 +303,8 @@ class Crowd {
     event.data.u64 = 2 * i + (for_beats ? 1 : 0);
     (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
     if (secret_) {
-      connection.guard = Guard::of_caller(random_bytes<Fresh{}.size()>(), for_beats ? id_of(key_.value()) : KeyId{});
+      connection.guard =
+          SecureChannel::of_caller(random_bytes<Nonce{}.size()>(), for_beats ? id_of(key_.value()) : KeyId{});
       send(connection, connection.guard->call());
     } else {
       greet(i, for_beats, connection);

@@ -1,4 +1,4 @@
-// failing_bench: what it costs the coordinator of a large job to find out who failed: whom workers name (accusing), and
+// failing_bench: what it costs the coordinator of a large job to find out who failed: which ranks workers blame, and
 // the verdict with its files. A release build, without arguments, by hand: exit code 1 when a figure is over its bar.
 // With --smoke: a small round, and no bars.
 #include <csignal>
@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "launcher/report/report.hpp"
-#include "rendezvous/hangs/accusing.hpp"
+#include "launcher/report/report_json.hpp"
+#include "rendezvous/hangs/blame.hpp"
 #include "rendezvous/membership/cause.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace): a program, not a header
@@ -36,28 +37,28 @@ void measure(std::string const& what, std::uint32_t nodes, double bar, std::func
 /// Whom each rank names. A message has the words of a node, and is judged.
 void hear_all(std::uint32_t nodes, std::function<std::uint32_t(std::uint32_t)> const& names) {
   std::uint32_t const world = nodes * kWorkers;
-  AccusingState state;
+  BlameState state;
   TimePoint now{};
   for (std::uint32_t node = 0; node < nodes; ++node) {
     for (std::uint32_t rank = node * kWorkers; rank < (node + 1) * kWorkers; ++rank) {
       if (names(rank) < world) {
-        state = accuse(std::move(state), {rank, {names(rank), PeerFailure::Why::timeout}}, false, world, now);
+        state = add_report(std::move(state), {rank, {names(rank), PeerFailure::Why::timeout}}, false, world, now);
       }
     }
     now += Millis{1};
-    state = judge(std::move(state), world, now).next;
+    state = judge_blame(std::move(state), world, now).next;
   }
 }
 
-void accusing(std::uint32_t nodes, double bar) {
+void blame(std::uint32_t nodes, double bar) {
   std::uint32_t const world = nodes * kWorkers;
-  measure("accusing, all messages, all name the last one", nodes, bar,
+  measure("blame, all messages, all name the last one", nodes, bar,
           [&] { hear_all(nodes, [&](std::uint32_t rank) { return rank + 1 < world ? world - 1 : world; }); });
-  measure("accusing, all messages, a chain", nodes, bar,
+  measure("blame, all messages, a chain", nodes, bar,
           [&] { hear_all(nodes, [](std::uint32_t rank) { return rank + 1; }); });
-  measure("accusing, all messages, a chain backwards", nodes, bar,
+  measure("blame, all messages, a chain backwards", nodes, bar,
           [&] { hear_all(nodes, [&](std::uint32_t rank) { return rank > 0 ? rank - 1 : world; }); });
-  measure("accusing, all messages, half name the other half", nodes, bar,
+  measure("blame, all messages, half name the other half", nodes, bar,
           [&] { hear_all(nodes, [&](std::uint32_t rank) { return rank < world / 2 ? rank + world / 2 : world; }); });
 }
 
@@ -123,12 +124,12 @@ void verdicts(std::uint32_t nodes, double bar) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--smoke") {
-    accusing(4, 0);
+    blame(4, 0);
     verdicts(4, 0);
     return 0;
   }
-  accusing(1000, 0.2);
-  accusing(16'384, 1);
+  blame(1000, 0.2);
+  blame(16'384, 1);
   verdicts(16'384, 0.3);
   return over_a_bar ? 1 : 0;
 }

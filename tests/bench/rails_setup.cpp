@@ -15,7 +15,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "launcher/workers/worker_links.hpp"
-#include "src/base/worker/agent_prover.hpp"
+#include "src/base/worker/rail_prover.hpp"
 #include "tests/support/rail_prover.hpp"
 
 using namespace cxxrun;
@@ -65,7 +65,7 @@ void serve_as_agent(int name_pipe) {
   on.who = [](pid_t pid) { return std::optional<std::uint32_t>(pid); };
   on.prove = [key = test::key_of(1)](std::uint32_t /*local_rank*/, wire::RailClaim const& claim) {
     auto const& mine = claim.side == wire::RailSide::caller ? claim.call : claim.answer;
-    return bear_witness(key, {static_cast<std::uint32_t>(mine.from), mine.generation, "run", ""}, claim);
+    return check_rail_claim(key, {static_cast<std::uint32_t>(mine.from), mine.generation, "run", ""}, claim);
   };
   launcher::WorkerLinks const links(io, std::move(on));
   auto const name = links.name();

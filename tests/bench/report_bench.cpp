@@ -7,6 +7,7 @@
 
 #include "launcher/report/evidence.hpp"
 #include "launcher/report/report.hpp"
+#include "launcher/report/report_json.hpp"
 
 using namespace cxxrun;  // NOLINT(google-build-using-namespace): a program, not a header
 

@@ -86,7 +86,7 @@ class Strangers {
   void serve(std::size_t i, std::uint32_t what) {
     Connection& connection = connections_[i];
     if ((what & EPOLLOUT) != 0 && !connection.spoken) {
-      std::string const said = wire::frame(rendezvous::write_call({random_bytes<rendezvous::Fresh{}.size()>(), {}}));
+      std::string const said = wire::frame(rendezvous::write_call({random_bytes<rendezvous::Nonce{}.size()>(), {}}));
       connection.spoken = ::send(connection.fd.get(), said.data(), said.size(), MSG_NOSIGNAL) > 0;
     }
     char chunk[4096];

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/protocol/live_messages.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "src/base/core/hostlist.hpp"
 #include "src/base/wire/frame.hpp"

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/trust/guard.hpp"
 #include "rendezvous/trust/secret.hpp"
+#include "rendezvous/trust/secure_channel.hpp"
 
 namespace {
 
@@ -31,22 +31,22 @@ Key key_of(unsigned char byte) {
   return Key(bytes);
 }
 
-Fresh fresh_of(std::string_view bytes) {
-  Fresh fresh{};
-  for (std::size_t i = 0; i < bytes.size() && i < fresh.size(); ++i) {
-    fresh[i] = static_cast<unsigned char>(bytes[i]);
+Nonce nonce_of(std::string_view bytes) {
+  Nonce nonce{};
+  for (std::size_t i = 0; i < bytes.size() && i < nonce.size(); ++i) {
+    nonce[i] = static_cast<unsigned char>(bytes[i]);
   }
-  return fresh;
+  return nonce;
 }
 
 /// What a forger can say, who has read this program and has a key of its own.
 std::string forge(std::uint8_t kind, std::string_view bytes, std::string const& heard) {
   switch (kind % 6) {
     case 0: return std::string(bytes);
-    case 1: return write_call({fresh_of(bytes), id_of(key_of(kind % 9))}).append(bytes.substr(0, kind / 6 % 3));
-    case 2: return write_answer({fresh_of(bytes), id_of(key_of(9)), {{WrapKind::secret, std::string(bytes)}}});
+    case 1: return write_call({nonce_of(bytes), id_of(key_of(kind % 9))}).append(bytes.substr(0, kind / 6 % 3));
+    case 2: return write_answer({nonce_of(bytes), id_of(key_of(9)), {{WrapKind::secret, std::string(bytes)}}});
     case 3: return Sealer(key_of(8)).seal(bytes);
-    case 4: return write_note(key_of(8), {std::string(bytes)});
+    case 4: return sign_death_notice(key_of(8), {std::string(bytes)});
     default: {  // what it has heard, with one byte changed
       std::string altered = heard;
       if (!altered.empty() && !bytes.empty()) {
@@ -59,13 +59,13 @@ std::string forge(std::uint8_t kind, std::string_view bytes, std::string const& 
 }
 
 /// Feeds forged frames, until the end does not listen any more; nothing may come through.
-void forge_at(Guard& end, std::string_view input, std::string heard) {
+void forge_at(SecureChannel& end, std::string_view input, std::string heard) {
   while (input.size() >= 2) {
     auto const kind = static_cast<std::uint8_t>(input[0]);
     std::size_t const length = static_cast<std::uint8_t>(input[1]);
-    auto const led_to = end.hear(forge(kind, input.substr(2, length), heard));
+    auto const led_to = end.on_frame(forge(kind, input.substr(2, length), heard));
     require(!std::holds_alternative<Unsealed>(led_to), "a forged frame came through");
-    require(!std::holds_alternative<Note>(led_to), "a forged note came through");
+    require(!std::holds_alternative<DeathNotice>(led_to), "a forged note came through");
     require(!end.proven(), "a forger has proven itself");
     if (auto const* const back = std::get_if<SendBack>(&led_to)) {
       heard = back->frame;
@@ -74,20 +74,20 @@ void forge_at(Guard& end, std::string_view input, std::string heard) {
     } else if (std::holds_alternative<Broken>(led_to)) {
       return;
     } else {
-      end.give(key_of(9));  // it has the run's key, and the forger has not
-      heard = end.say("what the forger hears, and may send back");
+      end.use_key(key_of(9));  // it has the run's key, and the forger has not
+      heard = end.seal("what the forger hears, and may send back");
     }
     input.remove_prefix(std::min(input.size(), 2 + length));
   }
 }
 
 void converse(std::string_view input) {
-  Guard caller = Guard::of_caller(fresh_of(input), id_of(key_of(9)));
-  Guard called = Guard::of_called(key_of(9), fresh_of("x"));
-  (void)caller.hear(std::get<SendBack>(called.hear(caller.call())).frame);
-  caller.give(key_of(9));
+  SecureChannel caller = SecureChannel::of_caller(nonce_of(input), id_of(key_of(9)));
+  SecureChannel called = SecureChannel::of_called(key_of(9), nonce_of("x"));
+  (void)caller.on_frame(std::get<SendBack>(called.on_frame(caller.call())).frame);
+  caller.use_key(key_of(9));
   for (std::size_t size = 0; size < input.size(); size += 7) {
-    auto const heard = called.hear(caller.say(input.substr(0, size)));
+    auto const heard = called.on_frame(caller.seal(input.substr(0, size)));
     require(std::get<Unsealed>(heard).payload == input.substr(0, size), "an honest frame did not come through");
   }
 }
@@ -96,9 +96,9 @@ void converse(std::string_view input) {
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
   std::string_view const input(reinterpret_cast<char const*>(data), size);
-  Guard called = Guard::of_called(key_of(9), fresh_of("y"));
+  SecureChannel called = SecureChannel::of_called(key_of(9), nonce_of("y"));
   forge_at(called, input, "");
-  Guard caller = Guard::of_caller(fresh_of("z"));
+  SecureChannel caller = SecureChannel::of_caller(nonce_of("z"));
   forge_at(caller, input, caller.call());
   if (auto const answer = read_answer(input)) {
     require(read_answer(write_answer(*answer)).has_value(), "an answer cannot be written again");
@@ -114,7 +114,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
 
 // Where the driver starts from: a call, an answer, a sealed frame, a note, and what was heard sent back.
 std::vector<std::string> fuzz_seeds() {
-  std::vector<std::string> seeds = {write_answer({fresh_of("a"), id_of(key_of(9)), {{WrapKind::munge, "credential"}}}),
+  std::vector<std::string> seeds = {write_answer({nonce_of("a"), id_of(key_of(9)), {{WrapKind::munge, "credential"}}}),
                                     write_grant({key_of(9), {"run"}, {id_of_call("call")}})};
   for (std::string const order : {"1", "13", "14", "15", "2", "23", "25", "0", "35"}) {
     std::string seed;

@@ -155,7 +155,7 @@ class Names(Machines):
                  for rank, name in enumerate((address, "nowhere.test"))]
         self.assert_codes([1, 0], *nodes)
         step = {each["about"]: each["found"] for each in json.loads(nodes[0].stdout)["step"]}
-        self.assertEqual(step["nodes"], "all 2 came")
+        self.assertEqual(step["nodes"], "all 2 reported")
         self.assertIn("no name server has answered within 10 s", step["calls"])
 
     def test_a_first_name_server_that_is_dead_is_a_warning_of_the_doctor_and_no_failure(self):
@@ -172,7 +172,8 @@ class Names(Machines):
         self.assertTrue(calls["found"].startswith("56 of 56 came through"), calls)
         for node in told["nodes"]:
             bad = [each for each in node["findings"] if each["about"] == "names" and each["grade"] == "warning"]
-            self.assertEqual([each["found"].split(" after ")[0] for each in bad], [name + " was found"])
+            self.assertEqual(len(bad), 1, bad)
+            self.assertRegex(bad[0]["found"], f"^{name} took [0-9.]+ s to resolve$")
 
     def test_a_name_that_nobody_knows_is_one_line(self):
         self.serve("job.cluster.test")

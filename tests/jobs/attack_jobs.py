@@ -20,9 +20,9 @@ from stranger_jobs import Strangers, listening, sockets_of
 
 VICTIM, ATTACKER = 1500, 65534
 PROGRAM = read(HERE / "attacker.py")
-UNPROVEN = "a stranger from 127.0.0.1: it does not prove itself as cxxrun does"
+UNPROVEN = "unauthenticated connection from 127.0.0.1: it does not speak cxxrun's handshake"
 NO_LINE = "–"  # the kernel refuses, and nobody has to say so
-KEYLESS = "a stranger from 127.0.0.1: it does not know this job's key"
+KEYLESS = "unauthenticated connection from 127.0.0.1: it does not know this job's key"
 
 
 def as_user(uid, groups=()):

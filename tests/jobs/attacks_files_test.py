@@ -60,7 +60,7 @@ class Files(Attack):
         self.assertEqual(read(precious), "as it was")
         self.row("puts a link in the place of the lock of a checkpoint directory that its group may write to",
                  "the job ends by name, and the file that the link leads to is as it was",
-                 self.line([job], "shared/lock is a link"), code=1,
+                 self.line([job], "shared/lock is a symbolic link"), code=1,
                  who=f"uid {ATTACKER}, of the group")
 
     def test_directory_made_beforehand(self):

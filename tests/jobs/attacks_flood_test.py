@@ -154,7 +154,7 @@ while True:
             line = next(line for line in said().splitlines() if "one of many" in line)
         self.row(f"calls the standby ports of two nodes on {2 * self.CALLS} connections each, from both of them, while the "
                  "first node is lost", "the others elect a coordinator and go on",
-                 re.sub(r"stranger from [\d.]+", "stranger from ADDRESS", line), who=f"uid {ATTACKER} on the same nodes")
+                 re.sub(r"connection from [\d.]+", "connection from ADDRESS", line), who=f"uid {ATTACKER} on the same nodes")
 
 
 class Sockets(SocketAttack):

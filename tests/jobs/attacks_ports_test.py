@@ -56,18 +56,18 @@ def coordinator(size):
 # what was tried (the row's name), how it answers, what the agents say
 WAYS = (
     ("answers as a coordinator in clear, and says that the job has succeeded", coordinator(1),
-     "it does not prove itself as cxxrun does; trying on"),
+     "it does not speak cxxrun's handshake; trying the next port"),
     ("answers as a coordinator in clear, with 4294967295 workers for the node", coordinator(2**32 - 1),
-     "it does not prove itself as cxxrun does; trying on"),
+     "it does not speak cxxrun's handshake; trying the next port"),
     ("says other_version in clear",
      'call.send({**ACCEPTED, "answer": "other_version", "refused": "this coordinator speaks version 9"}); call.wait()',
-     "it does not prove itself as cxxrun does; trying on"),
+     "it does not speak cxxrun's handshake; trying the next port"),
     ("answers with the handshake of another version",
      "call.send(frame(HEAD[:-1] + bytes([9]) + bytes(40))); call.wait()",
-     "its handshake has version 9, this one has 2; give all nodes the same cxxrun; trying on"),
+     "its handshake has version 9, this one has 2; use the same cxxrun on all nodes; trying the next port"),
     ("answers with a key of its own, wrapped under a secret of its own",
      'call.send(frame(answer_to(b"k" * 32, (2, wrap(b"s" * 32, grant(b"k" * 32, "run job")))))); call.wait()',
-     "it has another secret; set CXXRUN_SECRET_FILE"),
+     "it has a different secret; set CXXRUN_SECRET_FILE"),
     ("answers with a key of its own and no wrap, as if the methods had been stripped",
      'call.send(frame(answer_to(b"k" * 32))); call.wait()',
      "it offers no way to get its key; set CXXRUN_SECRET_FILE"),
@@ -98,7 +98,7 @@ def setUpModule():
 
 
 def derived_ports(seed, count=TRIED):
-    """src/base/core/port_sequence.hpp"""
+    """src/base/core/ports.hpp"""
     digest = 0xcbf29ce484222325
     for byte in seed.encode():
         digest = (digest ^ byte) * 0x100000001b3 % 2**64
@@ -163,15 +163,15 @@ class Squatted(Ports):
     def test_all_that_it_can_compute(self):
         self.squat_at(self.open)
         agents = self.run_both()
-        self.assertNotIn("is not trusted", self.said(agents))
+        self.assertNotIn("cannot authenticate coordinator", self.said(agents))
         self.row(f"listens at the {TRIED} ports that everybody can compute, and says nothing",
                  "the agents meet at one that follows from their secret",
-                 self.line(agents, f"have the {TRIED} ports at which a node without this one's secret looks"))
+                 self.line(agents, f"hold the {TRIED} ports that a node without this node's secret calls"))
 
     def test_all(self):
         self.squat_at(self.taken)
         agents = self.run_both()
-        line = re.sub(r"meeting\.\d+\.\d+", "meeting.PORT.PORT", self.line(agents, "have all ports of this job"))
+        line = re.sub(r"meeting\.\d+\.\d+", "meeting.PORT.PORT", self.line(agents, "hold all ports of this job"))
         self.row("listens at all ports of the job, as if it knew them, and says nothing",
                  "the agents meet at another one, which the discovery file tells", line)
         self.assertEqual(os.listdir(self.path(".cxxrun/rendezvous")), [])  # it ends with the job
@@ -190,7 +190,8 @@ class Squatted(Ports):
         agents = [self.start_ranked(0)]
         agents[0].says("waiting for nodes")
         agents.append(self.start_ranked(1, CXXRUN_SECRET=secrets.token_hex(32)))
-        agents[1].says("is not trusted: it has another secret")
+        agents[1].says("cannot authenticate coordinator at ")
+        agents[1].says(": it has a different secret")
 
     def test_passes_everything_on(self):
         """A relay that changes nothing: it proves what the coordinator proves, and is recognised all the same."""
@@ -225,14 +226,14 @@ class OldKeys(Ports):
         self.squat_with(key, f"lambda _: [(2, {wraps[2]!r})]")
         agents = self.run_both()
         self.row("has the first port, and answers with the key of an old run of that name and the wrap that was sent then",
-                 "the agents meet at the next port", self.line(agents, "it repeats what was said to another call"),
+                 "the agents meet at the next port", self.line(agents, "it replays an answer to another connection"),
                  who="whoever has that key")
 
     def test_the_key_of_a_run_that_goes_on_with_a_wrap_for_this_call(self):
         other, port, key, _ = self.open_old("other")
         self.squat_with(key, f"lambda heard: [(2, asked({port}, heard)[2])]")
         agents = self.run_both()
-        self.assertNotIn("is not trusted", self.said(agents))
+        self.assertNotIn("cannot authenticate coordinator", self.said(agents))
         self.row("has the first port and the key of another run, which it asks for a wrap for the agent that calls",
                  "the agents meet at the next port", NO_LINE, who="whoever has that key")
         self.end(other)
@@ -282,7 +283,7 @@ class Credentials(Ports):
         self.squat_with(opened.stdout[13:45], f"lambda _: [(1, {credential!r})]")
         agents = self.run_both()
         self.row("has the first port, and answers with the key of an old run of that name and the MUNGE credential that was sent "
-                 "then", "the agents meet at the next port", self.line(agents, "it repeats what was said to another call"),
+                 "then", "the agents meet at the next port", self.line(agents, "it replays an answer to another connection"),
                  who="whoever has that key")
 
     def test_made_for_the_victim(self):
@@ -295,7 +296,7 @@ class Credentials(Ports):
         self.squat(self.offer(ATTACKER))
         agents = self.run_both()
         self.row("has the first port, and answers with a MUNGE credential that the victim may not decode",
-                 "the agents meet at the next port", self.line(agents, "is not trusted: munged: Unauthorized"))
+                 "the agents meet at the next port", self.line(agents, ": munged: Unauthorized"))
 
 
 # Tries to listen at the port given all the time, in every way; says when it does.

@@ -86,7 +86,7 @@ class Doctor(JobCase):
                 (group / name).write_text(str(limit))
         enter = ["sh", "-c", 'for i in 1 2; do echo $$ >"$1/cgroup.procs"; shift; done; exec "$@"', "sh", *map(str, groups)]
         _, found = self.doctor(before=enter)
-        self.assertIn("a quota of the control group of 0.5", found["CPUs"]["found"])
+        self.assertIn("control group quota 0.5", found["CPUs"]["found"])
         self.assertRegex(found["processes"]["found"], r", \d\d left in the control group$")
 
     @unittest.skipUnless(os.getuid() == 0, "files of /proc are hidden behind others, which needs root")
@@ -97,7 +97,7 @@ class Doctor(JobCase):
             pathlib.Path(self.path(name)).write_text(text + "\n")
         hide = 'for name in cgroup mountinfo; do mount --bind "$0/$name" "/proc/$$/$name"; done; exec "$@"'
         _, found = self.doctor(before=["unshare", "--mount", "--propagation", "private", "sh", "-ec", hide, self.dir])
-        self.assertIn("a quota of the control group of 0.5", found["CPUs"]["found"])
+        self.assertIn("control group quota 0.5", found["CPUs"]["found"])
         self.assertIn(", 57 left in the control group", found["processes"]["found"])
 
     @unittest.skipUnless(shutil.which("cc"), "a stand-in for NCCL is compiled")
@@ -208,7 +208,7 @@ class Doctor(JobCase):
         setup = ("mount --bind hosts /etc/hosts && hostname doctored && ip link set lo up && "
                  "ip link add veth0 type veth peer veth1 && ip addr add 10.9.0.1/24 dev veth0 && exec \"$@\"")
         _, found = self.doctor(before=["unshare", "--mount", "--net", "--uts", "sh", "-c", setup, "sh"])
-        self.assertEqual(found["names"]["found"], "doctored is 10.9.0.1 fd00::9, back doctored")
+        self.assertEqual(found["names"]["found"], "doctored is 10.9.0.1 fd00::9, reverse lookup doctored")
 
     def getent(self, address):
         """The PATH of another getent."""
@@ -224,7 +224,7 @@ class Doctor(JobCase):
         env = self.environment({"PATH": self.getent("10.9.0.9")})
         done = subprocess.run(words, env=env, capture_output=True, text=True)
         self.assertIn("note  names          nowhere.test has no address: ", done.stdout)
-        self.assertIn("WARN  names          nowhere.test is nothing here, and 10.9.0.9 for getent\n", done.stdout)
+        self.assertIn("WARN  names          nowhere.test resolves to nothing in cxxrun, but to 10.9.0.9 in getent\n", done.stdout)
 
     def test_interfaces_and_slurm(self):
         gpus = {"LD_LIBRARY_PATH": NVML, "NVML_DOUBLE": "fine"}
@@ -269,9 +269,9 @@ class Doctor(JobCase):
         code, told = first.wait(), json.loads(first.stdout)
         self.assertEqual(code, 1 if told["failures"] else 0, first.stdout)
         step = {each["about"]: each["found"] for each in told["step"]}
-        self.assertEqual(step["nodes"], "all 2 came")
+        self.assertEqual(step["nodes"], "all 2 reported")
         self.assertTrue(step["calls"].startswith("2 of 2 came through"), step)
-        self.assertEqual(step["shared"], "the working directory is one and the same on all nodes, with its locks")
+        self.assertEqual(step["shared"], "all nodes share the working directory and its locks")
         self.assertEqual(len(told["nodes"]), 2)
         self.assertEqual([name for name in os.listdir(self.dir) if name.startswith(".cxxrun-doctor")], [])
         lost = self.run_job("--doctor", "--nnodes", "2", *where)
@@ -284,11 +284,11 @@ class Doctor(JobCase):
         first = self.of_two(0, *where)
         self.of_two(1, *where, env={"PATH": self.getent("10.9.0.9")}).wait()
         first.wait()
-        nodes = [[each for each in node["findings"] if "for getent" in each["found"]]
+        nodes = [[each for each in node["findings"] if "in getent" in each["found"]]
                  for node in json.loads(first.stdout)["nodes"]]
-        told = [each for each in nodes[1] if not each["found"].startswith(socket.gethostname() + " is ")]
+        told = [each for each in nodes[1] if not each["found"].startswith(socket.gethostname() + " resolves to ")]
         self.assertEqual([(each["about"], each["grade"]) for each in told], [("names", "warning")])
-        self.assertRegex(told[0]["found"], r"^localhost is \S.* here, and 10\.9\.0\.9 for getent$")
+        self.assertRegex(told[0]["found"], r"^localhost resolves to \S.* in cxxrun, but to 10\.9\.0\.9 in getent$")
         self.assertEqual(nodes[0], [])
 
     def test_of_many_nodes_each_calls_the_next_one_and_three_others_at_most(self):
@@ -307,15 +307,15 @@ class Doctor(JobCase):
         os.mkdir(self.path("hung"))
         where = ("--rdzv-endpoint", f"localhost:{self.port}")
         with hanging_dir.hanging(self.path("hung")) as hung:
-            for dirs, shared in (((hung, hung), "not known: the first node has no answer from its working directory"),
-                                 ((self.dir, hung), f"not known of {socket.gethostname()}, where it did not answer")):
+            for dirs, shared in (((hung, hung), "not known: the working directory of the first node did not answer"),
+                                 ((self.dir, hung), f"not known for {socket.gethostname()}, whose working directory did not answer")):
                 begin = time.monotonic()
                 nodes = [self.of_two(rank, *where, cwd=cwd, env={"PYTHON_EXEC": "nosuch"})
                          for rank, cwd in enumerate(dirs)]
                 self.assertEqual([node.wait() for node in nodes], [1, 0])
                 self.assertLess(time.monotonic() - begin, 20)
                 step = {each["about"]: each["found"] for each in json.loads(nodes[0].stdout)["step"]}
-                self.assertEqual((step["nodes"], step["shared"]), ("all 2 came", shared))
+                self.assertEqual((step["nodes"], step["shared"]), ("all 2 reported", shared))
 
     @unittest.skipUnless(os.getuid() == 0 and os.path.exists("/proc/net/if_inet6"),
                          "an address that does not answer is an IPv6 one of a network namespace")

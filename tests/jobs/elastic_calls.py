@@ -162,7 +162,7 @@ if child == 0:
     try:
         dist.all_reduce(torch.ones(1))
     except RuntimeError as error:
-        os._exit(0 if "is no handle of this process" in str(error) else 1)
+        os._exit(0 if "is not a handle of this process" in str(error) else 1)
     os._exit(2)
 assert os.waitpid(child, 0) == (child, 0)
 data = torch.utils.data.TensorDataset(torch.ones(8))

@@ -40,7 +40,7 @@ GUARD = 900
 class ElasticCase(JobCase):
     def environment(self, extra=None):
         env = super().environment(extra)
-        env.update(PYTHONPATH=os.path.join(HERE, "..", "..", "src", "python"), CXXRUN_LIBRARY=LIBRARY,
+        env.update(PYTHONPATH=os.path.join(HERE, "..", "..", "src", "runtime", "python"), CXXRUN_LIBRARY=LIBRARY,
                    PYTHON_EXEC="/usr/bin/python3", CUDA_VISIBLE_DEVICES="", GLOG_minloglevel="2")
         return env
 

@@ -186,7 +186,7 @@ leave(9)
 """, "--hang-timeout", "2", env=env)
         self.assert_codes([0, 0], first, second)
         self.assertEqual({generation for generation, *_ in self.events()}, {1})
-        wait_until(lambda: "has moved meanwhile" in second.stderr, "the agent says that it has moved")
+        wait_until(lambda: "has moved meanwhile; not killing it" in second.stderr, "the agent says that it has moved")
 
     def test_a_debugger_that_hangs_delays_the_kill_by_ten_seconds_at_most(self):
         env = self.debugger("echo $$ > $DIR/debugger; exec sleep 1000\n")

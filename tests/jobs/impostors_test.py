@@ -69,7 +69,7 @@ class Impostor(Strangers):
     def test_that_gives_more_workers_than_the_node_has(self):
         answer, said, made = self.offered(local_size=4096, world_size=4096, role_size=4096)
         self.assertIsNone(answer)
-        self.assertIn("it gives this node 4096 workers, and the node has 1", said)
+        self.assertIn("it assigns 4096 workers to this node, which has 1", said)
         self.assertNotIn("attempt_1", made)
 
 

@@ -135,7 +135,7 @@ class BadInput(JobCase):
         job = self.run_job("--nnodes", "2", "--node-rank", "0", "--rdzv-conf", "join_timeout=1", "--rdzv-endpoint",
                            f"192.0.2.7:{self.port}", "true")
         self.assertEqual(job.code, TOO_FEW, job.stderr)
-        self.assertIn("192.0.2.7 is no address of its own", job.stderr)
+        self.assertIn("192.0.2.7 is not one of its addresses", job.stderr)
 
     def test_an_endpoint_that_does_not_answer(self):
         full = socket.create_server(("127.0.0.1", self.port), backlog=0)  # takes one connection, and nobody accepts it
@@ -144,7 +144,7 @@ class BadInput(JobCase):
         for caller in callers:
             caller.setblocking(False)
             caller.connect_ex(("127.0.0.1", self.port))
-        self.check(TOO_FEW, [f"127.0.0.1:{self.port}", "can this one reach it"], "--nnodes", "2", "--node-rank", "1",
+        self.check(TOO_FEW, [f"127.0.0.1:{self.port}", "can this node reach it"], "--nnodes", "2", "--node-rank", "1",
                    "--rdzv-conf", "join_timeout=1", "--rdzv-endpoint", f"127.0.0.1:{self.port}")
 
     def test_a_host_that_cannot_be_resolved(self):
@@ -164,7 +164,7 @@ class BadInput(JobCase):
                        "--rdzv-endpoint", f"127.0.0.1:{self.port}")
 
     def test_an_endpoint_where_nobody_listens(self):
-        self.check(TOO_FEW, [f"127.0.0.1:{self.port}", "nobody listens there"], "--nnodes", "2", "--node-rank", "1", "--rdzv-conf",
+        self.check(TOO_FEW, [f"127.0.0.1:{self.port}", "nothing listens there"], "--nnodes", "2", "--node-rank", "1", "--rdzv-conf",
                    "join_timeout=1", "--rdzv-endpoint", f"127.0.0.1:{self.port}")
 
     def test_a_master_port_in_use(self):

@@ -74,7 +74,7 @@ class Evidence(JobCase):
         report = report_of(first)
         self.assertIn(f"first failure: rank 1 on {HOST}", report)
         self.assertIn(f"  why:           {told}\n", report)
-        self.assertRegex(report, r"  1 other: +rank 0 on .*: exit code 1, having lost another one: RuntimeError: ")
+        self.assertRegex(report, r"  1 other: +rank 0 on .*: exit code 1, after losing a peer: RuntimeError: ")
 
     def test_whoever_waited_in_vain_is_not_the_cause(self):
         _, waits = self.dying_like("nccl_timeout")
@@ -88,7 +88,7 @@ class Evidence(JobCase):
         os.kill(job.agent_pid(), signal.SIGCONT)
         self.assert_codes([7], job)
         self.assertIn(f"first failure: rank 3 on {HOST}", report_of(job))
-        self.assertRegex(report_of(job), r"  3 others: +ranks 0-2 on .*: signal 6 \(SIGABRT\).*, waiting for another one: ")
+        self.assertRegex(report_of(job), r"  3 others: +ranks 0-2 on .*: signal 6 \(SIGABRT\).*, waiting for another rank: ")
 
     def test_64_ranks_that_fail_at_once_are_told_on_one_screen(self):
         told, dies = self.dying_like("cuda_out_of_memory", "exit 1")

@@ -83,7 +83,7 @@ class Requeue(JobCase):
 
     def test_without_requeue_slurm_is_asked_once_for_what_the_report_says(self):
         for state, reason in ((TIME_LIMIT, "time limit reached"), (CANCELLED, "cancelled"),
-                              (RUNNING, "for Slurm the job goes on")):
+                              (RUNNING, "Slurm still shows the job as running")):
             job = self.run_until_stopped(state, requeue=False)
             self.assertEqual(self.asked(), ["show job -o 7"])
             self.assertRegex(job.stderr, rf"\n  \S+ was told to end by SIGTERM from pid {os.getpid()} \(\S+\), uid \d+: "
@@ -140,7 +140,7 @@ class Requeue(JobCase):
         with open(self.path(".cxxrun/requeue/lab-7"), "wb") as f:
             f.write(os.urandom(300_000))
         job = self.run_until_stopped(TIME_LIMIT)
-        self.assertIn("ignored what is no history", job.stderr)
+        self.assertIn("ignored invalid lines of the requeue history", job.stderr)
         self.assertEqual(self.asked()[-1], "requeue 7")
 
     def test_a_task_of_an_array_is_called_by_its_index(self):

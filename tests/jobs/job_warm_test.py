@@ -403,7 +403,7 @@ class Generations(Warm):
         os.mkdir(self.path("site-packages"))
         for name, body in modules.items():
             self.module(body, "site-packages/" + name)
-        package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "python")
+        package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "runtime", "python")
         return {"PYTHONPATH": ":".join((self.dir, self.path("site-packages"), package))}
 
     def test_with_auto_workers_are_forked_from_a_python_that_has_imported_what_the_first_ones_did(self):

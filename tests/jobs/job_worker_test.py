@@ -37,7 +37,7 @@ class Worker(JobCase):
         self.assert_codes([0], job)
         self.assertEqual(self.words(), {0: ["typed"], 1: [""]})
 
-    UNREAD = "standard input has something in it that nobody reads: workers read /dev/null; `--stdin rank0`"
+    UNREAD = "standard input has data that nobody reads: workers read /dev/null; `--stdin rank0`"
 
     def test_input_that_nobody_reads_is_said_once_and_only_where_it_was_meant_for_the_workers(self):
         with open(self.path("list"), "w") as listed:

@@ -96,7 +96,7 @@ class Places(JobCase):
         env = self.environment({"CXXRUN_AGENT": agent, "RANK": "0", "CXXRUN_GENERATION": "1"})  # whatever it says of itself
         subprocess.run(stranger, env=env, check=True)
         (_, _, _, said), = self.events("stranger")
-        self.assertRegex(said, "^no_worker_of_this_agent_has_started_it;_what_a_daemon_starts_")
+        self.assertRegex(said, "^no_worker_of_this_agent_has_started_it;_a_process_that_a_daemon_starts_")
         self.open_gate("end")
         self.assert_codes([0], job)
         self.assertRegex(job.stderr, r"pid \d+ \(python3\) is refused as worker: no worker of this agent has started it")

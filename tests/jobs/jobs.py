@@ -78,7 +78,7 @@ def free_port():
 
 
 def port_of(seed):
-    """The first of the ports by that seed (src/base/core/port_sequence.hpp)."""
+    """The first of the ports by that seed (src/base/core/ports.hpp)."""
     value = 0xcbf29ce484222325
     for byte in seed.encode():
         value = (value ^ byte) * 0x100000001b3 % 2**64

@@ -112,7 +112,7 @@ class Limits(unittest.TestCase):
                          "/usr/bin/python3", "-c", program)
         _, err = job.communicate(timeout=GUARD)
         self.assertEqual(job.returncode, 1, err)
-        self.assertIn("no descriptor was left: the limit is 100 open files (ulimit -n)", err)
+        self.assertIn("out of file descriptors: the limit is 100 open files (ulimit -n)", err)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ class OneNode(LiveCase):
         wait_until(stacks, "rank 1 is shown in load()")
         self.assertIn("in load", self.ctl("stacks", "1", me))
         self.ctl("stacks", "2", me, code=111)
-        self.assertIn("there is no rank 2 now, but 2 ranks", self.said)
+        self.assertIn("there is no rank 2: the job has 2 ranks now", self.said)
 
         tail = self.ctl("logs", "1", me)
         self.assertIn("hello from 1\n", tail)
@@ -141,7 +141,7 @@ class OneNode(LiveCase):
         self.assertIn("did you mean status?", self.said)
         self.await_table(me, lambda table: table["workers"], "its worker is told of")
         self.ctl("logs", "0", me, code=111)
-        self.assertIn("writes to the console alone: --log-dir DIR --tee 3 keeps it in files", self.said)
+        self.assertIn("writes only to the console: --log-dir DIR --tee 3 keeps its output in files", self.said)
         self.ctl("logs", "0", "no-such-job", code=113)
         [path] = [value.split("=", 1)[1] for pid in jobs.processes_with(self.marker)
                   for value in jobs.read(f"/proc/{pid}/environ").split("\0") if value.startswith("CXXRUN_AGENT=")][:1]

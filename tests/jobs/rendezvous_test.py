@@ -224,7 +224,7 @@ class End(Rendezvous):
             script.wait(jobs.GUARD)
             wait_until(lambda: not alive(pid), "it has ended")
             os.killpg(script.pid, signal.SIGKILL)
-            self.assertIn("whoever started this has ended", read(self.path("why")))
+            self.assertIn("the process that started this has ended", read(self.path("why")))
             for name in ("where", "pid"):
                 os.remove(self.path(name))
 
@@ -267,7 +267,7 @@ class InSlurm(Rendezvous):
         rendezvous = self.start_rendezvous(env=self.job)
         second = subprocess.run([program()], env=self.environment(self.job), capture_output=True, text=True)
         self.assertEqual((second.returncode, second.stdout), (USAGE, ""), second.stderr)
-        self.assertIn(f"it runs already in this job, as process {rendezvous.pid}", second.stderr)
+        self.assertIn(f"it already runs in this job, as process {rendezvous.pid}", second.stderr)
         self.assertTrue(os.path.exists(self.file()))
         self.end(rendezvous)
 
@@ -318,11 +318,11 @@ class InSlurm(Rendezvous):
             os.chmod(self.file(), mode)
             agent = self.run_job(self.worker("note start"), env=step(0))
             self.assertEqual(agent.code, 0, agent.stderr)
-            self.assertIn(f"{self.file()} is open to others than this user: remove it; it is ignored", agent.stderr)
+            self.assertIn(f"{self.file()} can be accessed by other users: remove it; it is ignored", agent.stderr)
             self.assertNotIn("generation", self.said)
             joins = self.run_job("--join", "12", *SOON, self.worker("note start"), env=step(1))
             self.assertEqual(joins.code, LOST)
-            self.assertIn("is open to others than this user", joins.stderr)
+            self.assertIn("can be accessed by other users", joins.stderr)
         self.end(rendezvous)
 
     @unittest.skipUnless(os.getuid() == 0 and os.path.exists("/dev/fuse"), "a directory that hangs needs root and FUSE")
@@ -407,7 +407,7 @@ class Join(Rendezvous):
         rendezvous = self.start_rendezvous(env=self.job)
         agent = self.run_job("--join", "12", *SOON, self.program)
         self.assertEqual(agent.code, LOST, agent.stderr)
-        self.assertIn("nothing runs here that could be joined", agent.stderr)
+        self.assertIn("there is no run here to join", agent.stderr)
         self.end(rendezvous)
 
     def test_of_two_steps_one_has_to_be_named(self):

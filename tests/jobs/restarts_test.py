@@ -59,7 +59,7 @@ class Restarts(JobCase):
 
     def test_a_program_that_the_package_refuses_something_is_started_once_and_one_that_handles_it_itself_again(self):
         refused = "import cxxrun\ntry:\n    raise cxxrun.RefusedError('Elastic: no')\nexcept Exception as error:\n    "
-        env = {"PYTHONPATH": os.path.join(os.path.dirname(__file__), "..", "..", "src", "python")}
+        env = {"PYTHONPATH": os.path.join(os.path.dirname(__file__), "..", "..", "src", "runtime", "python")}
         for body, starts in (("raise RuntimeError('training failed') from error", [1]),
                              ("sys.exit(str(error))", [1, 2])):
             program = self.python_worker("note('start')\nimport sys\n" + refused + body)
@@ -70,7 +70,7 @@ class Restarts(JobCase):
             os.unlink(self.path("events"))
 
     def test_what_the_package_misses_on_the_only_node_is_not_tried_again_whatever_max_restarts_says(self):
-        env = {"PYTHONPATH": os.path.join(os.path.dirname(__file__), "..", "..", "src", "python"),
+        env = {"PYTHONPATH": os.path.join(os.path.dirname(__file__), "..", "..", "src", "runtime", "python"),
                "CXXRUN_LIBRARY": self.path("none")}
         program = self.python_worker("note('start')\nimport cxxrun._lib")
         job = self.run_job("--standalone", "--max-restarts", "2", *program, env=env)

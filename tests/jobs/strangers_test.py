@@ -27,12 +27,12 @@ class Kinds(Strangers):
 
     # what is sent, and what the log says of it
     FIRST = (
-        (b"GET / HTTP/1.1\r\n\r\n", r"a stranger from 127\.0\.0\.1: protocol error: frame of 1195725856 bytes announced; at most \d+"),
-        (struct.pack(">I", 0xFFFFFFFF), r"a stranger from 127\.0\.0\.1: protocol error: frame of 4294967295 bytes announced"),
-        (frame(b"not json"), r"a stranger from 127\.0\.0\.1: message is not JSON"),
-        (frame({"type": "ack", "generation": 1}), r"a stranger from 127\.0\.0\.1: message lacks hello"),
-        (frame([]), r"a stranger from 127\.0\.0\.1: message lacks an object"),
-        (frame(hello(purpose="dance")), r"a stranger from 127\.0\.0\.1: message lacks purpose"),
+        (b"GET / HTTP/1.1\r\n\r\n", r"unauthenticated connection from 127\.0\.0\.1: protocol error: frame of 1195725856 bytes announced; at most \d+"),
+        (struct.pack(">I", 0xFFFFFFFF), r"unauthenticated connection from 127\.0\.0\.1: protocol error: frame of 4294967295 bytes announced"),
+        (frame(b"not json"), r"unauthenticated connection from 127\.0\.0\.1: message is not JSON"),
+        (frame({"type": "ack", "generation": 1}), r"unauthenticated connection from 127\.0\.0\.1: message lacks hello"),
+        (frame([]), r"unauthenticated connection from 127\.0\.0\.1: message lacks an object"),
+        (frame(hello(purpose="dance")), r"unauthenticated connection from 127\.0\.0\.1: message lacks purpose"),
     )
 
     def each(self, agents):
@@ -45,24 +45,24 @@ class Kinds(Strangers):
             caller.send(frame(hello())[:20])
             caller.socket.shutdown(socket.SHUT_WR)
             self.assertIsNone(caller.hear())
-            self.await_line(agents, r"a stranger from 127\.0\.0\.1: end of file in the middle of a frame")
+            self.await_line(agents, r"unauthenticated connection from 127\.0\.0\.1: end of file in the middle of a frame")
         with self.subTest("another version"), Caller(self.port) as caller:
             caller.send(hello(version=VERSION - 1))
             reply = caller.hear()
             self.assertEqual((reply["answer"], reply["version"]), ("other_version", VERSION))
             self.assertIsNone(caller.hear())
-            self.await_line(agents, "refused a caller from 127.0.0.1: this coordinator speaks protocol version "
+            self.await_line(agents, "refused connection from 127.0.0.1: this coordinator speaks protocol version "
                                     f"{VERSION}, the agent version {VERSION - 1}")
         with self.subTest("another run"), Caller(self.port) as caller:
             caller.send(hello(run_id="other"))
             self.assertEqual(caller.hear()["answer"], "other_job")
             self.assertIsNone(caller.hear())
-            self.await_line(agents, "refused a caller from 127.0.0.1: this is job job, not other")
+            self.await_line(agents, "refused connection from 127.0.0.1: this is job job, not other")
         with self.subTest("out of order"), Caller(self.port) as caller:
             caller.send(hello(), {"type": "succeeded", "generation": 1, "steps": {}})
             caller.hear()
             self.assertIsNone(caller.hear())
-            self.await_line(agents, r"a caller from 127\.0\.0\.1 did not join: another message came")
+            self.await_line(agents, r"connection from 127\.0\.0\.1 did not join: another message came")
 
     def test_while_the_job_forms(self):
         agents = self.form()
@@ -231,7 +231,7 @@ class Crowds(Strangers):
                     self.assertIsNone(caller.hear())
         for pid in others:
             self.assertLess(memory(pid) - before[pid], MOST_MEMORY)
-        self.await_line(agents, "did not say what it knows: another message came")
+        self.await_line(agents, "did not send its follower info: another message came")
         self.assertLess(len(self.said(agents).splitlines()) - lines, 2 * MOST_LINES, self.said(agents))
         self.go_on(agents)
 
@@ -242,14 +242,14 @@ class Crowds(Strangers):
         for caller in callers:
             self.assertIsNone(caller.hear())
         self.assertGreater(time.monotonic() - began, HELLO_TIME / 2)
-        self.await_line(agents, rf"a stranger from 127\.0\.0\.1: no hello within {HELLO_TIME} s")
+        self.await_line(agents, rf"unauthenticated connection from 127\.0\.0\.1: no hello within {HELLO_TIME} s")
         self.finish(agents)
 
 
 class Guarded(Crowds):
     """With proofs asked for, which is the default: nothing that a stranger says is even read."""
     AUTH = ()
-    UNPROVEN = r"a stranger from 127\.0\.0\.1: it does not prove itself as cxxrun does"
+    UNPROVEN = r"unauthenticated connection from 127\.0\.0\.1: it does not speak cxxrun's handshake"
 
     def heard_all(self, agents):
         with Caller(self.port) as caller:

@@ -65,7 +65,7 @@ class Surroundings(JobCase):
         if jobs.is_sanitized():
             self.skipTest("a sanitizer reads /proc, its options too")
         setup = "mount -t tmpfs none /proc"
-        told = "/proc is not mounted: what a worker starts cannot be found, and may outlive it"
+        told = "/proc is not mounted: processes that a worker starts cannot be found, and may outlive it"
         self.works(setup, said=[told])
         self.assertIn("note         " + told, self.within(setup, "--dry-run", "--standalone", "true").stdout)
         self.assertEqual(self.doctor(setup)["kernel"]["grade"], "warning")
@@ -93,7 +93,7 @@ class Surroundings(JobCase):
         job = self.within(setup.replace("mkdir", "mkdir -p"), "--dry-run", "--standalone", "true", env=where)
         self.assertEqual(job.code, 0, job.stderr)
         logs = self.doctor(setup, env=where)["logs"]
-        self.assertEqual((logs["grade"], logs["found"][-18:]), ("warning", "; a job takes /tmp"), logs)
+        self.assertEqual((logs["grade"], logs["found"][-15:]), ("warning", "; jobs use /tmp"), logs)
         neither = {"TMPDIR": None, "DIR": "/mnt/dir", "FROM": self.dir, "BIN": os.path.dirname(jobs.CXXRUN), "FAIL": "0"}
         self.worker(WORKER)
         job = self.within(NO_TMP, "--standalone", "/mnt/dir/worker", env=neither)

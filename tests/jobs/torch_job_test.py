@@ -133,7 +133,7 @@ class Training(TorchCase):
         self.assertRegex(report, r"first failure: rank 1 on ")
         self.assertRegex(report, r"how: +was failing when it was stopped, signal 15")
         self.assertIn("  why:           ValueError: bad sample 17\n", report)
-        self.assertRegex(report, r"1 other: +rank 0 on .*: exit code 1, having lost another one: RuntimeError: .*gloo")
+        self.assertRegex(report, r"1 other: +rank 0 on .*: exit code 1, after losing a peer: RuntimeError: .*gloo")
 
     def test_a_module_run_with_m_trains_as_well(self):
         directory, name = os.path.split(os.path.splitext(TRAIN)[0])

@@ -107,7 +107,7 @@ class Shrinking(ElasticCase):
         with open(self.path("job/fails"), "w"):
             pass
         self.kill(before, 3)
-        self.agents_of_job[1].says("a worker that was started again has ended")
+        self.agents_of_job[1].says("a restarted worker has ended")
         self.await_world(4, at)
         self.finish()
         self.assertIn("restart 1 of 3", self.agents_of_job[0].stderr)

@@ -61,7 +61,7 @@ class Faults(CudaCase):
         self.look(job, 4)  # the other two are who they were
         self.assertNotIn(before[1], self.trainers())
         self.ends_as_undisturbed(job)
-        self.assertIn("NCCL could not be given up within 4000 ms: this process ends with code 75", job.stderr)
+        self.assertIn("cannot abort NCCL within 4000 ms: exiting with code 75", job.stderr)
 
     def test_an_error_of_nccls_that_no_death_explains_restarts_all_from_the_checkpoint(self):
         job = self.faulty("devices=4,rank=2,error=100", "--save-every", "2", "--checkpoint-dir", self.path("saved"))

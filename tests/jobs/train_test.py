@@ -84,7 +84,7 @@ class Alone(TrainCase):
                 os.truncate(self.path("saved/" + name), 50)
         refused = self.alone(*run, "--refuse-damaged")
         self.assertEqual(refused.returncode, 1, refused.stdout)
-        self.assertRegex(refused.stderr, r"^train: .*none of its checkpoints is whole: [^\n]*\n$")
+        self.assertRegex(refused.stderr, r"^train: .*all of its checkpoints are damaged: [^\n]*\n$")
         self.assertEqual(self.final(self.alone(*run).stdout), whole)
         self.assertEqual(self.final(self.alone(*run, "--refuse-damaged").stdout), whole)  # the one just saved
 

@@ -67,8 +67,9 @@ class Ways(Trust):
         one = self.start_node(self.program, env=self.secret_file())
         one.says("waiting for nodes")
         other = self.start_node(self.program, env=self.secret_file(name="another"))
-        other.says("is not trusted: it has another secret; set CXXRUN_SECRET_FILE to a file of mode 0600 with the same "
-                   "content on all nodes; trying on")
+        other.says("cannot authenticate coordinator at ")
+        other.says(": it has a different secret; set CXXRUN_SECRET_FILE to a file of mode 0600 with the same "
+                   "content on all nodes; trying the next port")
         two = self.start_node(self.program, env={"CXXRUN_SECRET_FILE": self.path("secret")})
         self.end_well(one, two)
         self.assertEqual(other.wait(), 111, other.stderr)
@@ -77,7 +78,7 @@ class Ways(Trust):
         one = self.start_node(self.program)
         one.says("waiting for nodes")
         open_one = self.start_node("--auth", "none", self.program)
-        one.says("a stranger from 127.0.0.1: it does not prove itself as cxxrun does")
+        one.says("unauthenticated connection from 127.0.0.1: it does not speak cxxrun's handshake")
         two = self.start_node(self.program)
         self.end_well(one, two)
         self.assertNotEqual(open_one.wait(), 0)
@@ -143,8 +144,9 @@ class Munge(Trust):
 
     def test_another_key_of_munges_keeps_a_node_out(self):
         one, two = self.start_both(self.start_munged(0, secrets.token_bytes(64)))
-        two.says("is not trusted: munged: Invalid credential; set CXXRUN_SECRET_FILE to a file of mode 0600 with the same "
-                 "content on all nodes; trying on")
+        two.says("cannot authenticate coordinator at ")
+        two.says(": munged: Invalid credential; set CXXRUN_SECRET_FILE to a file of mode 0600 with the same "
+                 "content on all nodes; trying the next port")
         one.process.terminate()
         self.assertEqual(two.wait(), 111, two.stderr)
         self.assertEqual(self.events(), [])
@@ -160,7 +162,8 @@ class Munge(Trust):
         other = self.start_munged(0)
         other.process.send_signal(signal.SIGSTOP)
         agents = self.start_both(other)
-        agents[1].says(f"is not trusted: {self.SILENT}; set CXXRUN_SECRET_FILE")
+        agents[1].says("cannot authenticate coordinator at ")
+        agents[1].says(f": {self.SILENT}; set CXXRUN_SECRET_FILE")
         other.process.send_signal(signal.SIGCONT)
         self.await_events(2, "start", 1)
         self.end_well(*agents)
@@ -182,18 +185,18 @@ class BadInput(Trust):
         self.refuses(100, "CXXRUN_SECRET_FILE: .*/secret: it has 0 bytes", env=self.secret_file(""))
 
     def test_a_secret_that_anybody_guesses(self):
-        text = "it is no random text, and others can guess it; make it with `openssl rand -hex 32`"
+        text = "it is not random, so others can guess it; make it with `openssl rand -hex 32`"
         self.refuses(100, "CXXRUN_SECRET: " + text, env={"CXXRUN_SECRET": "password" * 4})
         self.refuses(100, "CXXRUN_SECRET_FILE: .*/secret: " + text, env=self.secret_file("0" * 64))
 
     def test_a_secret_file_that_others_may_read_or_that_is_none(self):
-        self.refuses(100, "secret is open to others than this user: put a new secret into a file of mode 0600", env=self.secret_file(mode=0o640))
+        self.refuses(100, "secret can be accessed by other users: put a new secret into a file of mode 0600", env=self.secret_file(mode=0o640))
         self.refuses(100, "CXXRUN_SECRET_FILE: cannot read /nowhere: No such file",
                      env={"CXXRUN_SECRET_FILE": "/nowhere"})
         if os.geteuid() == 0:
             os.chown(self.path("secret"), 65534, -1)
             os.chmod(self.path("secret"), 0o600)
-            self.refuses(100, "secret is open to others", env={"CXXRUN_SECRET_FILE": self.path("secret")})
+            self.refuses(100, "secret can be accessed by other users", env={"CXXRUN_SECRET_FILE": self.path("secret")})
         os.mkdir(self.path("folder"))
         self.refuses(100, "folder is no regular file", env={"CXXRUN_SECRET_FILE": self.path("folder")})
         os.symlink(self.path("secret"), self.path("link"))
@@ -212,8 +215,9 @@ class BadInput(Trust):
         one = self.start_node("--auth", "file", self.program, env={"HOME": homes[0]})
         one.says("waiting for nodes")
         two = self.start_node("--auth", "file", self.program, env={"HOME": homes[1]})
-        two.says("is not trusted: cannot read " + homes[1] + "/.cxxrun/key: No such file or directory; set "
-                 "CXXRUN_SECRET_FILE to a file of mode 0600 with the same content on all nodes; trying on")
+        two.says("cannot authenticate coordinator at ")
+        two.says(": cannot read " + homes[1] + "/.cxxrun/key: No such file or directory; set "
+                 "CXXRUN_SECRET_FILE to a file of mode 0600 with the same content on all nodes; trying the next port")
         self.assertEqual(two.wait(), 111, two.stderr)
         self.assertFalse(os.path.exists(homes[1] + "/.cxxrun"))  # one that came too early would be of no use
         one.process.terminate()
@@ -235,7 +239,7 @@ class BadInput(Trust):
     def test_a_home_directory_key_that_others_may_read(self):
         os.mkdir(self.path(".cxxrun"), 0o700)
         self.secret_file(mode=0o644, name=".cxxrun/key")
-        self.refuses(111, r"no key to share with the other nodes: .*/.cxxrun/key is open to others than this user",
+        self.refuses(111, r"no key to share with the other nodes: .*/.cxxrun/key can be accessed by other users",
                      "--auth", "file")
 
     def test_another_run_of_the_same_user(self):

@@ -22,9 +22,9 @@ class Watch(JobCase):
     def test_it_is_said_once_that_hang_timeout_sees_nothing_and_why(self):
         script = self.python_worker("import time; time.sleep(2)", "sleeps.py")
         cases = {
-            "shell": (["sh", "-c", "sleep 2"], "so that no rank that hangs is named: .*one that does not take the package"),
-            "off": (["--watch", "off", "sh", "-c", "sleep 2"], "so that no rank that hangs is named: .*leave --watch off out"),
-            "python": (script, "for none has made a process group of torch.distributed"),
+            "shell": (["sh", "-c", "sleep 2"], "so that no rank that hangs is named: .*a Python that ignores PYTHONPATH"),
+            "off": (["--watch", "off", "sh", "-c", "sleep 2"], "so that no rank that hangs is named: .*remove --watch off"),
+            "python": (script, "because none has made a process group of torch.distributed"),
             "isolated": ([script[0], "-I", script[1]], "so that no rank that hangs is named: .*python -I"),
         }
         started = {name: self.start("--standalone", "--nproc-per-node=2", "--hang-timeout=1", *words)
@@ -40,7 +40,7 @@ class Watch(JobCase):
         job = self.run_job("--standalone", "--nproc-per-node=2", "--hang-timeout=1", "sh", "-c",
                            "test $RANK = 1 || exec sleep 3; (sleep 3; kill -CONT $$) & kill -STOP $$")
         self.assert_codes([0], job)
-        self.assertRegex(job.stderr, r"rank 1 on .* has not run for 1 s: pid \d+ .*state T.*: kill -CONT \d+ lets it go on")
+        self.assertRegex(job.stderr, r"rank 1 on .* has not run for 1 s: pid \d+ .*state T.*: kill -CONT \d+ resumes it")
         self.assertNotIn("rank 0 on", job.stderr)
 
     def test_who_has_to_be_killed_after_the_grace_is_named_with_where_it_stands(self):
@@ -50,8 +50,8 @@ class Watch(JobCase):
         os.kill(job.pid, signal.SIGTERM)
         job.wait()
         for rank in (0, 1):
-            self.assertRegex(job.stderr, rf"rank {rank} on \S+ has not ended \S+ s after SIGTERM and is killed \S+ s from now; "
-                                         r"it stands at .*worker.py:\d+ in never_returns")
+            self.assertRegex(job.stderr, rf"rank {rank} on \S+ has not ended \S+ s after SIGTERM and is killed in \S+ s; "
+                                         r"it is at .*worker.py:\d+ in never_returns")
             self.assertRegex(job.stderr[job.stderr.index("=" * 72):],
                              rf"killed: .*\b{rank}\b.* on \S+: had not ended 1 s after SIGTERM; it stood at \S+worker.py:\d+ in "
                              r"never_returns \(worker.py:\d+ in never_returns < worker.py:\d+ in <module>\)")

@@ -172,7 +172,7 @@ TEST_CASE("run table: a run is known by its step, too, and needs each node of it
   note_progress(table, run, 1, 0);
   CHECK(away().of == 0);
   joins.terms.reset();
-  CHECK(away().why == "the job has begun without this node");
+  CHECK(away().why == "the job has started without this node");
 }
 
 TEST_CASE("run table: a job of one node is another one to everybody but its own agent and who is added", "[scenario]") {
@@ -220,7 +220,7 @@ TEST_CASE("run table: agents at one address open so many runs at a time, and tho
   }
   CHECK(opened.size() == 256);
   REQUIRE(std::holds_alternative<TurnedAway>(where("10.0.0.1")));
-  CHECK(std::get<TurnedAway>(where("10.0.0.1")).why.starts_with("256 runs that agents at 10.0.0.1 have opened"));
+  CHECK(std::get<TurnedAway>(where("10.0.0.1")).why.starts_with("agents at 10.0.0.1 have 256 active runs"));
   CHECK(where("10.0.0.2") == Place(Opens{}));
   note_verdict(table, opened.front(), Verdict{});
   CHECK(where("10.0.0.1") == Place(Opens{}));

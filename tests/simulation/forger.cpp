@@ -45,7 +45,7 @@ void Forger::overhear(EndPtr from, Frame const& frame) {
   }
   auto const* const message = std::get_if<rdzv::ToCoordinator>(&frame);
   if (message != nullptr && std::holds_alternative<rdzv::Gone>(*message) && words.size() == 2) {
-    notes_.push_back(rdzv::write_note(key(), words));  // as a parent says it: hello, and who is dead
+    notes_.push_back(rdzv::sign_death_notice(key(), words));  // as a parent says it: hello, and who is dead
   }
 }
 
@@ -79,17 +79,18 @@ void Forger::called(EndPtr end) {
     job_.network.send(end, Raw{std::move(note)});
     return;
   }
-  rdzv::Fresh fresh{};
-  fresh.fill(static_cast<unsigned char>(random_.pick(0, 255)));
-  auto const line = std::make_shared<Line>(Line{end, rdzv::Guard::of_caller(fresh), choose_words(), false, false});
+  rdzv::Nonce nonce{};
+  nonce.fill(static_cast<unsigned char>(random_.pick(0, 255)));
+  auto const line =
+      std::make_shared<Line>(Line{end, rdzv::SecureChannel::of_caller(nonce), choose_words(), false, false});
   line->seals = random_.chance(30);
   end->received = [this, line](Frame const& frame) {
     auto const* const answer = std::get_if<Raw>(&frame);
     if (answer == nullptr || std::exchange(line->answered, true)) {
       return;
     }
-    if (line->seals && std::holds_alternative<rdzv::WantsKey>(line->guard.hear(answer->bytes))) {
-      line->guard.give(key_of(2));
+    if (line->seals && std::holds_alternative<rdzv::WantsKey>(line->guard.on_frame(answer->bytes))) {
+      line->guard.use_key(key_of(2));
     }
     if (random_.chance(10)) {
       job_.network.send(line->end, Raw{answer->bytes});  // its own words
@@ -106,7 +107,7 @@ void Forger::called(EndPtr end) {
 void Forger::speak(std::shared_ptr<Line> const& line) {
   for (auto& words : line->words) {
     bool const sealed = line->seals && line->guard.sealed();
-    job_.network.send(line->end, Raw{sealed ? line->guard.say(words) : std::move(words)});
+    job_.network.send(line->end, Raw{sealed ? line->guard.seal(words) : std::move(words)});
   }
   if (random_.chance(30)) {
     job_.network.hang_up(line->end);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/trust/guard.hpp"
+#include "rendezvous/trust/secure_channel.hpp"
 #include "tests/simulation/network.hpp"
 
 namespace cxxrun::simulation {
@@ -27,7 +27,7 @@ class Forger {
  private:
   struct Line {
     EndPtr end = nullptr;
-    rendezvous::Guard guard;
+    rendezvous::SecureChannel guard;
     std::vector<std::string> words;  ///< still to be said
     bool seals = false;              ///< under a key of its own
     bool answered = false;

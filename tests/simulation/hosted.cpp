@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "rendezvous/membership/membership.hpp"
-#include "rendezvous/membership/word.hpp"
 #include "tests/simulation/job.hpp"
 #include "tests/support/said.hpp"
 
@@ -140,7 +139,7 @@ void Hosted::greeted(AgentId id, Peer& peer, rdzv::Hello const& hello) {
   }
 }
 
-/// Who hosts calls itself over loopback (launcher/agent/policies.cpp).
+/// Who hosts calls itself over loopback (launcher/agent/agent_config.cpp).
 rdzv::MemberEnds Hosted::ends_of(Peer const& peer) const {
   std::string const own = node_.info.incarnation;
   if (peer.hello.nonce == own && peer.hello.asks == rdzv::Hello::Asks::meet) {
@@ -164,7 +163,7 @@ void Hosted::first(AgentId id, Peer& peer, rdzv::ToCoordinator message) {
   peer.at = Peer::At::member;
   members_[peer.hello.nonce] = id;
   std::string const nonce = peer.hello.nonce;
-  auto word = rdzv::first_word(id, std::move(message), ends_of(peer));
+  auto word = rdzv::event_of_first(id, std::move(message), ends_of(peer));
   if (!word) {
     forget(id);
     return;
@@ -182,7 +181,7 @@ void Hosted::said(AgentId id, rdzv::ToCoordinator message) {
   auto const* const again = std::get_if<rdzv::FollowerInfo>(&message);
   if (again != nullptr && job_.mutated(Mutation::believe_repeated)) {
     feed(rdzv::FollowerCalled{id, *again});
-  } else if (auto word = rdzv::further_word(id, std::move(message), ends_of(peers_.at(id)))) {
+  } else if (auto word = rdzv::event_of_further(id, std::move(message), ends_of(peers_.at(id)))) {
     feed(*std::move(word));
   }
 }

@@ -1,5 +1,6 @@
-// Hosted: the coordinator inside an agent: the real membership core, and what rendezvous/net/server.cpp and run.cpp do
-// around it: one run, opened by the host and on standby everywhere else, and a fresh one after it was deposed.
+// Hosted: the coordinator inside an agent: the real membership core, and what rendezvous/net/coordinator.cpp and
+// run.cpp do around it: one run, opened by the host and on standby everywhere else, and a fresh one after it was
+// deposed.
 #pragma once
 
 #include <deque>
@@ -12,9 +13,8 @@
 
 #include "rendezvous/history/policy.hpp"
 #include "rendezvous/membership/events.hpp"
-#include "rendezvous/membership/word.hpp"
 #include "rendezvous/net/run_table.hpp"
-#include "rendezvous/trust/guard.hpp"
+#include "rendezvous/trust/secure_channel.hpp"
 #include "tests/simulation/network.hpp"
 
 namespace cxxrun::rendezvous {
@@ -60,9 +60,9 @@ class Hosted {
   struct Peer {
     EndPtr end = nullptr;
     rendezvous::Hello hello;
-    std::optional<rendezvous::Guard> guard;  ///< of one that says bytes
-    rendezvous::AgentId other = 0;           ///< of a beat connection its member, and the other way round
-    std::optional<rendezvous::Beat> early;   ///< of one without a member yet
+    std::optional<rendezvous::SecureChannel> guard;  ///< of one that says bytes
+    rendezvous::AgentId other = 0;                   ///< of a beat connection its member, and the other way round
+    std::optional<rendezvous::Beat> early;           ///< of one without a member yet
     enum class At { hello, first, member, beat, death_notice } at = At::hello;
   };
   using AgentId = rendezvous::AgentId;

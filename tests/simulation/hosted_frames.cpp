@@ -30,18 +30,18 @@ void Hosted::received(AgentId id, Frame const& frame) {
   }
 }
 
-/// What channel.cpp and server.cpp do with the frame of one that has not proven itself.
+/// What channel.cpp and coordinator.cpp do with the frame of one that has not proven itself.
 void Hosted::received_raw(AgentId id, std::string const& bytes) {
   auto& guard = peers_.at(id).guard;
   if (!guard) {
-    guard = rdzv::Guard::of_called(Forger::key(), {});
+    guard = rdzv::SecureChannel::of_called(Forger::key(), {});
   }
-  auto const led_to = guard->hear(bytes);
+  auto const led_to = guard->on_frame(bytes);
   if (auto const* const back = std::get_if<rdzv::SendBack>(&led_to)) {
     job_.network.send(peers_.at(id).end, Raw{back->frame});
   } else if (std::holds_alternative<rdzv::WantsWraps>(led_to)) {
     job_.network.send(peers_.at(id).end, Raw{guard->answer({})});
-  } else if (auto const* const note = std::get_if<rdzv::Note>(&led_to)) {
+  } else if (auto const* const note = std::get_if<rdzv::DeathNotice>(&led_to)) {
     auto const hello = note->payloads.empty() ? Result<rdzv::Hello>(fail(Errc::protocol, ""))
                                               : rdzv::decode<rdzv::Hello>(note->payloads[0]);
     if (!hello || hello->purpose != rdzv::Hello::Purpose::death_notice) {

@@ -1,7 +1,7 @@
 // The judge of restarts: how long they wait, and that nobody forgets how many failures there were.
 #include <algorithm>
 
-#include "rendezvous/history/retrying.hpp"
+#include "rendezvous/history/restarts.hpp"
 #include "tests/simulation/job.hpp"
 #include "tests/simulation/judge.hpp"
 

@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "rendezvous/protocol/messages.hpp"
-#include "rendezvous/values/ended.hpp"
+#include "rendezvous/values/connection.hpp"
 #include "tests/simulation/world.hpp"
 
 namespace cxxrun::simulation {

@@ -62,7 +62,7 @@ rdzv::Hello Node::hello(rdzv::Hello::Purpose purpose, rdzv::Hello::Asks asks) co
 }
 
 /// Until somebody coordinates there, or nobody has for too long: at the start the endpoint and whoever was heard of
-/// since, later one address, whose owner may say that another coordinates for a while (rendezvous/net/doors.hpp).
+/// since, later one address, whose owner may say that another coordinates for a while (rendezvous/net/probing.hpp).
 void Node::call_home(agent::LinkId link, Address at, Micros give_up_at, bool at_home) {
   Address to = at;
   if (at_home) {

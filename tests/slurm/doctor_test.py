@@ -28,11 +28,11 @@ class Doctor(SlurmCase):
 
     def test_sixteen_nodes_are_one_table(self):
         done = self.srun(f"-N{NODES}", "--ntasks-per-node=1", "cxxrun", "--doctor", env={"PYTHON_EXEC": "/usr/bin/python3"})
-        self.assertIn("nodes          all 16 came\n", done.out)
+        self.assertIn("nodes          all 16 reported\n", done.out)
         self.assertRegex(done.out, r"(ok  |WARN)  calls          240 of 240 came through, median \S+ ms, longest")
-        self.assertIn("the working directory is one and the same on all nodes", done.out)
+        self.assertIn("all nodes share the working directory", done.out)
         self.assertRegex(done.out, rf"WARN  Slurm          {expected('setting that the doctor warns of')}.* \[node1\]")
-        self.assertRegex(done.out, r"names          node1 is 10\.\S+, back node1 +\[all 16, the first is shown\]")
+        self.assertRegex(done.out, r"names          node1 is 10\.\S+, reverse lookup node1 +\[all 16, the first is shown\]")
         self.assertRegex(done.out, r"cxxrun --doctor on node\[1-16\]: \d+ failures?, \d+ warnings?\n$")
         self.assertEqual(done.code, 1 if "FAIL" in done.out else 0, done)
         left = [name for _, _, names in os.walk(self.path(".cxxrun")) for name in names]
@@ -83,7 +83,7 @@ class Doctor(SlurmCase):
                              "--doctor", "--json", flag, address, env={"PYTHON_EXEC": "/usr/bin/python3"})
             self.assertEqual(done.out.count("\n{\n"), 0, done)  # one table
             told = json.loads(done.out)
-            self.assertEqual(self.step(told, "nodes")["found"], "all 3 came", done)
+            self.assertEqual(self.step(told, "nodes")["found"], "all 3 reported", done)
             self.assertTrue(self.step(told, "calls")["found"].startswith("6 of 6 came through"), done)
             names = [each["grade"] for node in told["nodes"] for each in node["findings"] if each["about"] == "names"]
             self.assertEqual(names, ["warning"] * 3)
@@ -118,7 +118,7 @@ class Doctor(SlurmCase):
         with open(self.path("go"), "w"):
             pass
         running.wait()
-        self.assertIn("all 2 came", running.out)
+        self.assertIn("all 2 reported", running.out)
         self.assertNotIn("forged", running.out)
 
     def test_several_tasks_of_a_node_are_one(self):

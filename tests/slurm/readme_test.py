@@ -88,7 +88,7 @@ class Readme(SlurmCase):
     def test_looking_first(self):
         line = typed(FIRST_MINUTES, "srun --ntasks-per-node=1 cxxrun --doctor")
         done = self.login("salloc", "-Q", "-N2", "sh", "-c", line)
-        self.assertIn("all 2 came", done.out, done)
+        self.assertIn("all 2 reported", done.out, done)
         self.assertIn("MUNGE          works between the nodes", done.out)
         done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", "sh", "-c", "srun cxxrun --dry-run train.py")
         self.assertEqual(done.code, 0, done)
@@ -112,7 +112,7 @@ class Readme(SlurmCase):
         looks = "srun cxxrun --doctor || exit"
         self.assertIn("`" + looks.replace("|", "\\|") + "`", NEEDS)
         done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", "sh", "-c", looks)
-        self.assertIn("all 2 came", done.out, done)
+        self.assertIn("all 2 reported", done.out, done)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class Trust(SlurmCase):
             said = self.on("node2", "setpriv", "--reuid=65534", "--clear-groups", "python3", "-c", STRANGER, run_id, node,
                            *ports)
             self.assertEqual(set(said.out.split()), {"nothing"}, said)
-        job.says("it does not prove itself as cxxrun does")
+        job.says("it does not speak cxxrun's handshake")
         self.open_gate("go")
         self.assertEqual(job.wait(), 0, job.err)
         self.assertEqual([event[0] for event in self.events("done")], [1] * 4)

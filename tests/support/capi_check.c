@@ -55,7 +55,7 @@ static void reduce(void) {
   GOOD(cxxrun_all_reduce(comm, &most, &most, 1, CXXRUN_I64, CXXRUN_MAX, CXXRUN_WIRE_SAME, 1.0F, NULL, &work));
   GOOD(cxxrun_wait(work, -1));
   CHECK(most == facts.world_size - 1);
-  REFUSED(cxxrun_wait(work, 0), "work is no handle of this process, or was released");
+  REFUSED(cxxrun_wait(work, 0), "work is not a handle of this process, or was released");
 }
 
 static void scatter(void) {
@@ -123,8 +123,8 @@ static void wait_in_vain(void) {
   GOOD(cxxrun_wait_on(other, NULL));
   GOOD(cxxrun_forget(other));
   GOOD(cxxrun_forget(NULL));
-  REFUSED(cxxrun_forget(other), "work is no handle");
-  REFUSED(cxxrun_wait_on(other, NULL), "work is no handle");
+  REFUSED(cxxrun_forget(other), "work is not a handle");
+  REFUSED(cxxrun_wait_on(other, NULL), "work is not a handle");
   GOOD(cxxrun_free(group));
   GOOD(cxxrun_split(comm, facts.rank == 0 ? 7 : -1, 0, &group));
   CHECK((group != NULL) == (facts.rank == 0));
@@ -175,8 +175,8 @@ static void refusals(void) {
   options.shrink = 2;
   REFUSED(cxxrun_init(&options, &other), "shrink is 2, not 0 to 1");
   REFUSED(cxxrun_init(NULL, NULL), "cxxrun_init: comm is NULL");
-  REFUSED(cxxrun_barrier(NULL, NULL), "comm is no handle of this process, or was released");
-  REFUSED(cxxrun_barrier((cxxrun_comm*)&x, NULL), "cxxrun_barrier: comm is no handle");
+  REFUSED(cxxrun_barrier(NULL, NULL), "comm is not a handle of this process, or was released");
+  REFUSED(cxxrun_barrier((cxxrun_comm*)&x, NULL), "cxxrun_barrier: comm is not a handle");
   REFUSED(cxxrun_all_reduce(comm, &x, &x, 1, 7, 0, 0, 1.0F, NULL, NULL), "type is 7, not 0 to 6");
   REFUSED(cxxrun_all_reduce(comm, &x, &x, 1, 0, 3, 0, 1.0F, NULL, NULL), "op is 3, not 0 to 2");
   REFUSED(cxxrun_all_reduce(comm, &x, &x, 1, 0, 0, -1, 1.0F, NULL, NULL), "wire is -1, not 0 to 2");
@@ -186,11 +186,11 @@ static void refusals(void) {
   REFUSED(cxxrun_meet(comm, 0, 2, &recovery), "fresh is 2");
   REFUSED(cxxrun_get_host(comm, facts.world_size, host, sizeof host), "there is no rank");
   REFUSED(cxxrun_rebuild(comm), "rebuild() needs");
-  REFUSED(cxxrun_free((cxxrun_comm*)&x), "cxxrun_free: comm is no handle");
+  REFUSED(cxxrun_free((cxxrun_comm*)&x), "cxxrun_free: comm is not a handle");
   GOOD(cxxrun_get_host(comm, 0, host, sizeof host));
   CHECK(strlen(host) <= 3);
   CHECK(strlen(facts.store_host) > 0 && facts.store_port > 0);
-  REFUSED(cxxrun_watch(NULL, 0), "cxxrun_watch: comm is no handle");
+  REFUSED(cxxrun_watch(NULL, 0), "cxxrun_watch: comm is not a handle");
   CHECK(cxxrun_watch(comm, 1) == CXXRUN_NOT_DONE);
   float gate = 0;
   GOOD(cxxrun_gate(&gate));
@@ -219,7 +219,7 @@ static void calls(void) {
   refusals();
   reduce();
   GOOD(cxxrun_free(comm));
-  REFUSED(cxxrun_barrier(comm, NULL), "comm is no handle");
+  REFUSED(cxxrun_barrier(comm, NULL), "comm is not a handle");
 }
 
 enum { THREADS = 4, CALLS = 1000, COUNT = 100 };
@@ -240,7 +240,7 @@ static void* call_often(void* buffer) {
       CHECK(values[k] == k * facts.world_size);
     }
   }
-  REFUSED(cxxrun_wait(NULL, 0), "work is no handle"); /* of this thread alone */
+  REFUSED(cxxrun_wait(NULL, 0), "work is not a handle"); /* of this thread alone */
   return NULL;
 }
 
@@ -273,7 +273,7 @@ static void child(void) {
   begin(0);
   pid_t const pid = fork();
   if (pid == 0) {
-    REFUSED(cxxrun_barrier(comm, NULL), "comm is no handle of this process");
+    REFUSED(cxxrun_barrier(comm, NULL), "comm is not a handle of this process");
     _exit(0);
   }
   CHECK(waitpid(pid, &status, 0) == pid && status == 0);

@@ -14,8 +14,8 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "rendezvous/net/coordinator.hpp"
 #include "rendezvous/net/coordinator_link.hpp"
-#include "rendezvous/net/server.hpp"
 #include "src/base/os/fd.hpp"
 #include "src/base/wire/frame.hpp"
 

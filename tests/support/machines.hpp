@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "launcher/facts/cpu_cores.hpp"
+#include "launcher/place/cpu_plan.hpp"
 
 namespace cxxrun::testing {
 

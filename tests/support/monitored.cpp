@@ -14,11 +14,10 @@
 #include <unistd.h>
 #include <vector>
 
-#include "src/base/os/listening.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/monitor.hpp"
 #include "src/base/os/spawn.hpp"
-#include "src/base/os/standby_socket.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 
 /// LeakSanitizer looks at a process that ends by way of another one, which stops all its threads. That one is a
 /// descendant of the agent's: the parent kills it when the lease is over, and the agent stays stopped.

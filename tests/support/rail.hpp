@@ -14,7 +14,7 @@
 namespace cxxrun::test {
 
 /// Nobody else on this node.
-struct NoMates : host::Mates {
+struct NoMates : host::LocalPeers {
   int held_by = -1;  ///< the last one named, not -1
   void check(host::Patience const& /*patience*/) override {}
   void held_up_by(int rank) override { held_by = rank >= 0 ? rank : held_by; }

@@ -4,16 +4,16 @@
 #include <memory>
 #include <string>
 
-#include "rendezvous/trust/rail_witness.hpp"
+#include "rendezvous/trust/rail_check.hpp"
 #include "src/base/worker/rail_prover.hpp"
 #include "tests/rendezvous/trust/keys.hpp"
 #include "tests/support/rail.hpp"
 
 namespace cxxrun::test {
 
-struct KeyedProver : host::RailProver {
+struct KeyedProver : worker::RailProver {
   rendezvous::Key key;
-  rendezvous::RailWitness witness;
+  rendezvous::RailClaimant witness;
   bool silent = false;
   std::function<void()> trouble = [] {};  ///< it is silent, or says no
 
@@ -26,7 +26,7 @@ struct KeyedProver : host::RailProver {
       trouble();
       meanwhile();
     }
-    auto verdict = or_throw(bear_witness(key, witness, claim));
+    auto verdict = or_throw(check_rail_claim(key, witness, claim));
     if (verdict.what != wire::RailVerdict::What::right) {
       trouble();
     }

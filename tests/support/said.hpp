@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/core/level.hpp"
+#include "src/base/core/turn.hpp"
 
 namespace cxxrun {
 

@@ -23,11 +23,10 @@
 #include <unistd.h>
 #include <vector>
 
-#include "src/base/os/descriptor_packet.hpp"
+#include "src/base/os/local_socket.hpp"
 #include "src/base/worker/agent_packets.hpp"
 #include "src/base/worker/futex.hpp"
 #include "src/base/worker/recorder.hpp"
-#include "src/base/worker/segment_socket.hpp"
 
 namespace {
 
@@ -102,7 +101,7 @@ void run(int fd, worker::ControlPage& page) {
   }
   if (is_told("asked")) {
     while (page.checkpoints == 0) {
-      host::futex_wait(page.bell, page.bell, std::chrono::milliseconds(20));
+      worker::futex_wait(page.bell, page.bell, std::chrono::milliseconds(20));
     }
     note("asked " + std::to_string(page.checkpoints));
   }
@@ -113,7 +112,7 @@ void run(int fd, worker::ControlPage& page) {
   while (!is_told("early") && page.over < generation()) {
     std::uint32_t const bell = page.bell;
     if (page.over < generation()) {
-      host::futex_wait(page.bell, bell, std::chrono::seconds(1));
+      worker::futex_wait(page.bell, bell, std::chrono::seconds(1));
     }
   }
   if (is_told("stubborn")) {
@@ -174,7 +173,7 @@ int main(int count, char** words) {
     }
     _exit(0);
   }
-  auto const connection = host::connect_for_segment(variable("CXXRUN_AGENT"), 30'000);
+  auto const connection = os::connect_local(variable("CXXRUN_AGENT"), 30'000);
   if (!connection) {
     note("cannot connect: " + connection.error().message());
     return 9;

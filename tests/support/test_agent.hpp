@@ -19,12 +19,11 @@
 #include <vector>
 
 #include "src/base/core/time.hpp"
-#include "src/base/os/descriptor_packet.hpp"
 #include "src/base/os/fd.hpp"
+#include "src/base/os/local_socket.hpp"
 #include "src/base/worker/agent_packets.hpp"
 #include "src/base/worker/control_page.hpp"
 #include "src/base/worker/futex.hpp"
-#include "src/base/worker/segment_socket.hpp"
 #include "tests/support/comm_world.hpp"
 
 namespace cxxrun::test {
@@ -78,11 +77,11 @@ class TestAgent {
     }
     void ring() const {
       page->bell.fetch_add(1);
-      host::futex_wake_all(page->bell);
+      worker::futex_wake_all(page->bell);
     }
   };
 
-  TestAgent() : socket_(host::listen_for_segments().value()) {}
+  TestAgent() : socket_(os::listen_local().value()) {}
   [[nodiscard]] std::string const& name() const { return socket_.name; }
   /// Nobody listens any more.
   void close() { socket_.fd.reset(); }
@@ -94,7 +93,7 @@ class TestAgent {
       throw std::runtime_error("no worker registers");
     }
     Worker worker;
-    worker.connection = host::accept_same_user(socket_.fd.get());
+    worker.connection = os::accept_same_user(socket_.fd.get());
     auto const packet = worker.hear();
     if (!packet || !std::holds_alternative<worker::Register>(*packet)) {
       throw std::runtime_error("a worker does not register");
@@ -129,7 +128,7 @@ class TestAgent {
   }
 
  private:
-  host::SegmentSocket socket_;
+  os::LocalSocket socket_;
 };
 
 /// What the agent sends to the worker that is rank `rank` of `world` from `generation` on; `node` as in init().

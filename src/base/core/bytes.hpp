@@ -1,4 +1,4 @@
-// Bytes: numbers and texts one after another, as files and sockets hold them: little-endian. Pure.
+// Numbers and texts as bytes one after another, in files and on sockets: little-endian. Pure.
 #pragma once
 
 #include <bit>
@@ -10,18 +10,18 @@
 
 namespace cxxrun {
 
-static_assert(std::endian::native == std::endian::little, "what goes over the wire is memory");
+static_assert(std::endian::native == std::endian::little, "numbers are sent as they lie in memory");
 
 inline void put(std::string& to, std::integral auto number) {
   to.append(reinterpret_cast<char const*>(&number), sizeof number);
 }
-/// Its length in front.
+/// The text after its length.
 inline void put_text(std::string& to, std::string_view text) {
   put(to, static_cast<std::uint32_t>(text.size()));
   to += text;
 }
 
-/// Takes fields off the front; after the first mistake everything is empty and at_end() is false.
+/// Takes fields off the front. After the first error all fields are empty or 0, and at_end() is false.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : rest_(bytes) {}

@@ -39,7 +39,7 @@ std::size_t bytes_of(Call const& call, bool every_rank, int world) {
                                  : 0;
 }
 
-/// Shortest text that reads back as the same float: two scales that differ never look alike.
+/// The shortest text that reads back as the same float, so that two different scales never look alike.
 std::string text_of(float value) {
   std::array<char, 32> buffer{};
   return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
@@ -69,7 +69,7 @@ std::string_view difference(Call const& a, Call const& b) {
   return reduces(a.kind) && !same_scale ? "the scale" : "";
 }
 
-/// A value that no enumerator has: cast from a number.
+/// The sentence for a value that no enumerator has: a caller may have cast a number.
 std::optional<std::string> unknown_value(Call const& call) {
   if (!within(call.kind, kKinds.size())) {
     return "there is no operation number " + std::to_string(static_cast<int>(call.kind));
@@ -101,7 +101,7 @@ bool too_large(Call const& call, int world) {
   return call.count > static_cast<std::size_t>(PTRDIFF_MAX) / unit;
 }
 
-/// Buffers that no rank can have: missing, or in the way of each other. What overlaps would become a wrong sum.
+/// The sentence for buffers that are missing or overlap. A partial overlap would give a wrong result.
 std::optional<std::string> bad_buffers(Call const& call, int rank, int world) {
   bool const only_out = call.kind == Kind::broadcast;
   if (!has_elements(call.kind) || call.count == 0) {

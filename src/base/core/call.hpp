@@ -1,4 +1,4 @@
-// Call: one collective as one rank asked for it. What travels from the public API to a backend. Pure.
+// Call: one collective as one rank requests it, from the public API to a backend. Pure.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ enum class Kind : std::uint8_t {
   split
 };
 
-/// `count` is in elements and means the smaller buffer: all_reduce and broadcast: either; reduce_scatter: out;
+/// `count` is the elements of the smaller buffer. all_reduce and broadcast: either buffer; reduce_scatter: out;
 /// all_gather: in; all_to_all: one rank's part; barrier and split: 0; allocate: bytes.
 struct Call {
   Kind kind = Kind::barrier;
@@ -32,12 +32,12 @@ struct Call {
   int root = 0;
   std::size_t count = 0;
   float scale = 1.0F;
-  void const* in = nullptr;  ///< these are each rank's own and never compared
+  void const* in = nullptr;  ///< `in` and `out` are each rank's own and are never compared
   void* out = nullptr;
-  Stream stream{};  ///< of device memory: begins after what this holds; each rank's own too
+  Stream stream{};  ///< for device memory: the call begins after the work queued here; each rank's own, too
 };
 
-/// What ranks tell each other of a call. Travels between processes as it is, on a wire and in shared memory.
+/// The part of a call that ranks compare. Sent between processes as it is, over connections and in shared memory.
 struct CallFields {
   std::uint64_t count = 0;
   float scale = 1.0F;
@@ -54,7 +54,7 @@ static_assert(sizeof(CallFields) == 24);
 /// Without buffers and stream.
 [[nodiscard]] Call call_of(CallFields const& fields);
 
-/// all_reduce and reduce_scatter: those that have an op, a wire format and a scale.
+/// Whether the kind has an op, a wire format and a scale: all_reduce and reduce_scatter.
 [[nodiscard]] constexpr bool reduces(Kind kind) {
   return kind == Kind::all_reduce || kind == Kind::reduce_scatter;
 }
@@ -70,12 +70,12 @@ static_assert(sizeof(CallFields) == 24);
 /// "all_reduce of 25 f32, sum": for messages.
 [[nodiscard]] std::string describe(Call const& call);
 
-/// Whether two ranks' calls can be one collective; if not, the sentence for the Failure: what each rank called, the
-/// lower one first, so that both say the same.
+/// The sentence for the Failure if the calls of two ranks cannot be one collective; else nothing. It names the lower
+/// rank's call first, so that both ranks report the same.
 [[nodiscard]] std::optional<std::string> disagreement(int rank_a, Call const& a, int rank_b, Call const& b);
 
-/// Refuses what `rank` may not ask for: a scale on integers, a root outside the world, sizes that overflow, numbers
-/// that are no type or operation, buffers that are null or overlap in part. The sentence, or nothing.
+/// The sentence that refuses a call of `rank`, or nothing. Refused are: a scale on integers, a root outside the world,
+/// sizes that overflow, numbers that are no type or operation, buffers that are null or overlap in part.
 [[nodiscard]] std::optional<std::string> refusal(Call const& call, int rank, int world);
 
 }  // namespace cxxrun::comm

@@ -1,7 +1,7 @@
-// Complaints: what is said of callers that are not ours, so that a flood of them is no flood of lines. Pure.
+// Complaints: limits the log lines that callers can cause, so that a flood of callers is no flood of lines. Pure.
 //
-// The first of a kind within ten seconds have a line each; the others are counted, and told with the next one that has
-// a line. Kinds are few and ours: nothing that a caller sends makes a new one.
+// The first kInFull lines of a kind within ten seconds are logged; the others are counted, and the count is added to
+// the next line. There are few kinds, and all are ours: nothing that a caller sends makes a new one.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ struct Complaints {
   static constexpr Millis kWindow{10'000};
   struct Kind {
     TimePoint since;
-    std::size_t said = 0;    ///< lines in this window
-    std::size_t untold = 0;  ///< without a line since the last one
+    std::size_t said = 0;    ///< logged in this window
+    std::size_t untold = 0;  ///< not logged since the last line
   };
   std::map<std::string, Kind, std::less<>> kinds;
 };
 
-/// What to log; "" = nothing.
+/// The line to log; "": none.
 [[nodiscard]] inline std::string complain(Complaints& complaints, std::string_view kind, std::string line,
                                           TimePoint now) {
   auto& it = complaints.kinds.try_emplace(std::string(kind), Complaints::Kind{now}).first->second;

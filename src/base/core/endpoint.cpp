@@ -25,8 +25,8 @@ bool is_name(std::string_view host) {
          host.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-/// The address that the system takes such a host for, "0.0.4.210" of "1234", without asking any name server:
-/// inet_aton(3) knows shorter spellings than A.B.C.D, and other bases. "": it is a name, or A.B.C.D.
+/// The address that the system would read from this host without asking a name server: "0.0.4.210" for "1234", because
+/// inet_aton(3) knows shorter spellings than A.B.C.D and other bases. "": it is a name, or A.B.C.D.
 std::string short_for(std::string_view host) {
   in_addr address{};
   std::array<char, INET_ADDRSTRLEN> text{};
@@ -60,7 +60,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
     return bad(text, "the host is missing; write HOST:PORT");
   }
   if (bracketed ? !is_ipv6(host) : !is_name(host)) {
-    return bad(text, "'" + printable(host) + "' is no host name or address; write HOST:PORT");
+    return bad(text, "'" + printable(host) + "' is not a host name or address; write HOST:PORT");
   }
   if (auto const address = short_for(host); !address.empty()) {
     return bad(text, "'" + std::string(host) + "' would be taken for the address " + address +

@@ -1,4 +1,4 @@
-// Endpoint: host[:port] as a person writes it; IPv6 literals in brackets. Pure: nothing is resolved here.
+// Endpoint: host[:port] as people write it, with IPv6 literals in brackets. Pure: no name is resolved.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Endpoint {
 
 /// Errors (Errc::usage) name the text and the remedy.
 [[nodiscard]] Result<Endpoint> parse_endpoint(std::string_view text);
-/// A host alone, no port; brackets around an IPv6 literal are allowed and dropped.
+/// A host without a port. Brackets around an IPv6 literal are allowed and removed.
 [[nodiscard]] Result<std::string> parse_host(std::string_view text);
 /// 0 (any port) to 65535.
 [[nodiscard]] Result<std::uint16_t> parse_port(std::string_view text);

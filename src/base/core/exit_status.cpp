@@ -7,12 +7,10 @@
 #include <sys/wait.h>
 #include <utility>
 
-#include "src/base/core/exit_codes.hpp"
-
 namespace cxxrun {
 namespace {
 
-/// Of a worker that was not started.
+/// The exit code for a worker that could not be started.
 int start_error_code(int error) {
   switch (error) {
     case EAGAIN:

@@ -10,7 +10,7 @@ namespace cxxrun {
 inline constexpr std::uint64_t kFnvBasis = 0xcbf29ce484222325ULL;
 inline constexpr std::uint64_t kFnvPrime = 0x100000001b3ULL;
 
-/// Of the text, or of `hash` and then the text.
+/// The hash of the text, or its continuation from `hash`.
 [[nodiscard]] constexpr std::uint64_t fnv1a(std::string_view text, std::uint64_t hash = kFnvBasis) {
   for (char const c : text) {
     hash = (hash ^ static_cast<unsigned char>(c)) * kFnvPrime;
@@ -18,7 +18,7 @@ inline constexpr std::uint64_t kFnvPrime = 0x100000001b3ULL;
   return hash;
 }
 
-/// The same for texts that differ in numbers alone: times, process ids and addresses.
+/// The same for all texts that differ only in their numbers: times, process ids and addresses.
 [[nodiscard]] constexpr std::uint64_t fnv1a_without_numbers(std::string_view text, std::uint64_t hash = kFnvBasis) {
   auto const is_digit = [](char c) { return c >= '0' && c <= '9'; };
   bool hex = false;

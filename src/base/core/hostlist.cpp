@@ -1,6 +1,7 @@
 #include "src/base/core/hostlist.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 
 #include "src/base/core/text.hpp"
@@ -10,7 +11,7 @@ namespace cxxrun {
 namespace {
 
 constexpr std::size_t kMaxName = 255;
-constexpr std::size_t kMaxDigits = 18;  // fits 64 bits; no site numbers its hosts beyond
+constexpr std::size_t kMaxDigits = 18;  // fits into 64 bits; no site has longer host numbers
 
 struct Range {
   std::uint64_t low = 0;
@@ -19,7 +20,7 @@ struct Range {
   [[nodiscard]] std::uint64_t size() const { return high - low + 1; }
 };
 
-/// One host expression: texts[0] ranges[0] texts[1] ranges[1] …; one text more than there are ranges.
+/// One host expression: texts[0] ranges[0] texts[1] ranges[1] … texts[n].
 struct Pattern {
   std::vector<std::string> texts;
   std::vector<std::vector<Range>> ranges;
@@ -123,10 +124,11 @@ std::vector<std::string> numbers_of(std::vector<Range> const& ranges) {
   return numbers;
 }
 
-/// The last bracket is the fastest, then the first, and so on to the last but one: recorded with up to three brackets
-/// ("r[0-1]c[0-1]n[0-1]" goes on with r1c0n0 after r0c0n1); with more the same rule is assumed.
+/// The last bracket varies fastest, then the first, the second, and so on to the last but one. Slurm was seen to do
+/// this with up to three brackets: in "r[0-1]c[0-1]n[0-1]" r1c0n0 follows r0c0n1. With more the same rule is assumed.
 std::vector<std::string> expand(Pattern const& pattern) {
   std::size_t const brackets = pattern.ranges.size();
+  assert(pattern.texts.size() == brackets + 1);
   std::vector<std::vector<std::string>> numbers;
   for (auto const& ranges : pattern.ranges) {
     numbers.push_back(numbers_of(ranges));
@@ -153,7 +155,7 @@ std::vector<std::string> expand(Pattern const& pattern) {
   }
 }
 
-/// Cuts at commas and blanks outside brackets; empty parts disappear, as in Slurm.
+/// Splits at commas and blanks outside brackets, and drops empty parts, as Slurm does.
 std::vector<std::string_view> cut(std::string_view text) {
   std::vector<std::string_view> parts;
   std::size_t start = 0;
@@ -175,7 +177,7 @@ bool can_be_listed(std::string_view name) {
   return !name.empty() && name.size() <= kMaxName && name.find_first_of(",[] \t\n") == std::string_view::npos;
 }
 
-/// The part of a list whose names differ in the number at their end alone; without ranges just a name.
+/// Consecutive names that differ only in the number at their end; without ranges a single name.
 struct Stem {
   std::string_view text;
   std::vector<Range> ranges;

@@ -10,7 +10,7 @@
 
 namespace cxxrun {
 
-/// The most hosts of one list; also Slurm's own limit for one range.
+/// The most hosts in one list. Slurm has the same limit for one range.
 inline constexpr std::size_t kMaxHosts = 65536;
 
 /// The hosts in the order in which Slurm's `scontrol show hostnames` (22.05) prints them: not sorted, duplicates kept.
@@ -19,9 +19,9 @@ inline constexpr std::size_t kMaxHosts = 65536;
 /// context says where.
 [[nodiscard]] Result<std::vector<std::string>> expand_hostlist(std::string_view text);
 
-/// The inverse: names in this order as a host list that every release of Slurm reads, "node[1-3,07],login". Brackets
-/// hold the digits at the end of a name. "" when a name has a comma, bracket or blank in it, is empty or longer than
-/// 255 bytes, and when there are more than kMaxHosts.
+/// The inverse: the names in this order as a host list that every release of Slurm reads, "node[1-3,07],login".
+/// Brackets hold the digits at the end of a name. "" if a name is empty, is longer than 255 bytes or contains a comma,
+/// bracket or blank, and if there are more than kMaxHosts.
 [[nodiscard]] std::string compress_hostlist(std::vector<std::string> const& names);
 
 /// Slurm's repeat notation for numbers by node, "2(x3),1" → 2 2 2 1; at most kMaxHosts entries.

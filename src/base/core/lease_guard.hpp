@@ -1,5 +1,5 @@
-// LeaseGuard: what the parent of an agent does about workers whose lease has run out, after the agent. Pure; the rules
-// are in docs/design/supervision.md.
+// LeaseGuard: the agent's parent freezes and kills workers whose lease has run out, if the agent itself does not. Pure;
+// the rules are in docs/design/supervision.md.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 
 namespace cxxrun {
 
-/// Constant while leases are held. Zero: there are none.
+/// Constant while leases are held. Zero: no leases.
 struct LeaseGuardTerms {
-  Millis lease{0};    ///< how long one lasts
-  Millis timeout{0};  ///< frozen for longer: killed
+  Millis lease{0};    ///< how long a lease lasts
+  Millis timeout{0};  ///< workers frozen for longer are killed
 };
 
 struct LeaseGuard {
-  std::optional<TimePoint> wake;  ///< when `look` is to be called again, at the latest
+  std::optional<TimePoint> wake;  ///< the latest time to call `look` again
   std::optional<TimePoint> frozen_until;
   bool killed = false;
 };
@@ -28,14 +28,14 @@ struct GuardStep {
   Enforce what = Enforce::nothing;
 };
 
-/// `until`: the lease as it stands, nothing when none is needed. Freeze, then kill, are repeated as long as it is over.
-/// Thaw: a new one has come, and what this guard had frozen may run.
+/// `until`: the end of the lease, nothing when none is needed. While the lease is over, the answer is freeze at each
+/// look, later kill. Thaw: a new lease has come, and the workers that this guard froze may run.
 [[nodiscard]] inline GuardStep look(LeaseGuard guard, std::optional<TimePoint> until, TimePoint now,
                                     LeaseGuardTerms const& terms) {
-  // The agent is to be first: it knows why. Short enough that what the parent does stays within K
+  // The agent should act first, because it can log the reason. Short enough that the parent still acts within K
   // (docs/design/election.md).
   Millis const head_start = terms.lease / 10;
-  // While a lease is over: what has come to life meanwhile meets the next look.
+  // How often to look while a lease is over: processes that have started since are frozen by the next look.
   Millis const period = std::max(terms.lease / 8, Millis{1});
   bool const suspended = guard.wake && now > *guard.wake + terms.lease / 2;
   if (!until || now < *until + head_start) {

@@ -13,7 +13,7 @@ namespace cxxrun {
 namespace {
 
 constexpr std::array<std::uint8_t, 12> kV4Within{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-constexpr std::uint64_t kAllUsers = UINT32_MAX;  // the last number is nobody's
+constexpr std::uint64_t kAllUsers = UINT32_MAX;  // the last number is no user
 constexpr std::string_view kEstablished = "01";
 
 std::vector<std::string_view> words_of(std::string_view text) {
@@ -33,7 +33,7 @@ std::optional<Number> hex(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
-/// "0100007F:1F90": each group of four bytes is a number of this machine.
+/// "0100007F:1F90": each group of four bytes is a number in this machine's byte order.
 std::optional<TcpEnd> parse_hex_end(std::string_view text) {
   auto const colon = text.find(':');
   auto const port = colon == std::string_view::npos ? std::nullopt : hex<std::uint16_t>(text.substr(colon + 1));

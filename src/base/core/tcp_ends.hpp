@@ -1,4 +1,4 @@
-// TcpEnds: the two ends of a TCP connection, and what a kernel says of the socket at one of them. Pure.
+// TcpEnds: the two ends of a TCP connection, and what a kernel knows of the socket at one of them. Pure.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ struct TcpEnd {
 };
 
 struct TcpEnds {
-  TcpEnd caller;  ///< who has connected
+  TcpEnd caller;  ///< the end that connected
   TcpEnd called;
   bool operator==(TcpEnds const&) const = default;
 };
@@ -32,19 +32,19 @@ struct TcpEnds {
 [[nodiscard]] std::string end_text(TcpEnd const& end);
 [[nodiscard]] std::optional<TcpEnd> parse_end(std::string_view text);
 
-/// What a kernel says of the socket at the caller's end.
+/// The socket at the caller's end, as its kernel lists it.
 struct SeenSocket {
   TcpEnds ends;
   bool established = false;
   std::uint32_t uid = 0;
-  std::uint64_t inode = 0;  ///< 0: no process has it any more
+  std::uint64_t inode = 0;  ///< 0: no process holds it any more
   bool operator==(SeenSocket const&) const = default;
 };
-/// A line of /proc/net/tcp or tcp6; nothing for their headings.
+/// From a line of /proc/net/tcp or tcp6; nothing for a heading.
 [[nodiscard]] std::optional<SeenSocket> parse_socket_line(std::string_view line);
 
-/// Whether a process with this user id sees other users as others. In a user namespace each user that it does not map
-/// shows as `overflow`: whoever shows so himself cannot tell. `map`: the text of /proc/self/uid_map.
+/// Whether a process with the user id `own` can tell other users from itself. In a user namespace all users without a
+/// mapping appear as `overflow`; a process that appears so itself cannot tell. `map`: the text of /proc/self/uid_map.
 [[nodiscard]] bool tells_users_apart(std::uint32_t own, std::uint32_t overflow, std::string_view map);
 
 }  // namespace cxxrun

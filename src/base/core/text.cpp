@@ -22,7 +22,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-/// '?' in the place of control characters, those of the second set too: U+009B begins an escape as ESC [ does.
+/// Replaces control characters by '?', also U+0080 to U+009F: U+009B begins an escape sequence as ESC [ does.
 std::string without_controls(std::string_view text, std::string_view kept) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -161,6 +161,21 @@ std::string elapsed_text(Millis duration) {
   auto const seconds = tenths / 10;
   std::string const minutes = two_digits(seconds / 60 % 60) + ":" + two_digits(seconds % 60);
   return std::to_string(seconds / 3600) + ":" + minutes + " h";
+}
+
+std::string rank_name(std::int64_t rank, std::string const& host) {
+  return "rank " + std::to_string(rank) + " on " + host;
+}
+
+std::string name_ranks(std::vector<int> const& ranks) {
+  constexpr std::size_t kShown = 8;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  std::size_t const shown = std::min(ranks.size(), kShown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    bool const last = i + 1 == ranks.size();
+    text += (i == 0 ? "" : last ? " and " : ", ") + std::to_string(ranks[i]);
+  }
+  return ranks.size() > shown ? text + " and " + std::to_string(ranks.size() - shown) + " more" : text;
 }
 
 std::optional<std::string> nearest_word(std::string_view word, std::vector<std::string> const& candidates) {

@@ -1,8 +1,8 @@
-// The clock of every decision: CLOCK_BOOTTIME, which no jump of the wall clock moves.
+// The clock of all decisions: CLOCK_BOOTTIME, which does not jump with the wall clock.
 //
-// It runs on while the machine is suspended, as CLOCK_MONOTONIC does not: a lease that is over elsewhere must be over
-// here when the machine comes back. One clock for all, since instants are compared across cores and processes.
-// Asio's timers over it: boost::asio::basic_waitable_timer<Clock>.
+// Unlike CLOCK_MONOTONIC it goes on while the machine is suspended: a lease that is over on other machines must be over
+// here after a resume. There is one clock only, because instants are compared across threads and processes. Asio's
+// timers on it: boost::asio::basic_waitable_timer<Clock>.
 #pragma once
 
 #include <algorithm>
@@ -28,10 +28,10 @@ struct Clock {
 using TimePoint = Clock::time_point;
 using Millis = std::chrono::milliseconds;
 
-/// As good as for ever, and a deadline can still be calculated with it.
+/// Practically for ever, but short enough to compute a deadline with.
 inline constexpr Millis kForever = std::chrono::hours(24 * 365);
 
-/// For who is told a time instead of a deadline: rounded up, and 1 ms at least.
+/// The time left, for functions that take no deadline: rounded up, at least 1 ms.
 [[nodiscard]] inline Millis left_until(TimePoint deadline) {
   return std::max(Millis(1), std::chrono::ceil<Millis>(deadline - Clock::now()));
 }

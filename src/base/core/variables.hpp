@@ -1,4 +1,4 @@
-// The environment variables by which cxxrun tells its workers what they need: one name for both sides.
+// The names of the environment variables that cxxrun sets and its runtime reads.
 #pragma once
 
 namespace cxxrun::variables {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "src/base/os/fd_io.hpp"
-#include "src/base/os/held_process.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/signals.hpp"
 
@@ -17,10 +17,10 @@ namespace cxxrun::os {
 namespace {
 
 constexpr timespec kSweepPause{0, 300'000};
-// A listing taken while processes come and go may miss one; several in a row do not.
+// A listing taken while processes start and end may miss one; several in a row do not.
 constexpr int kEmptyListings = 3;
 
-// Kills every direct child that is not spared; false when there was none.
+// Kills every direct child but the spared ones; false when there was none.
 bool kill_children(std::vector<pid_t> const& spare) {
   bool any = false;
   for (pid_t const child : children_of(getpid())) {
@@ -68,7 +68,7 @@ std::optional<ExitStatus> reap(pid_t pid) {
 
 std::optional<EndedChild> peek_ended() {
   siginfo_t info{};
-  rusage used{};  // the library's waitid leaves it out; the kernel has it in KiB
+  rusage used{};  // only the system call fills it, in KiB; the library's waitid has no such argument
   bool const any = syscall(SYS_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT, &used) == 0 && info.si_pid > 0;
   return any ? std::optional(EndedChild{info.si_pid, static_cast<std::uint64_t>(used.ru_maxrss) * 1024}) : std::nullopt;
 }
@@ -81,7 +81,7 @@ bool has_children() {
 std::size_t signal_descendants(pid_t root, int signal) {
   std::size_t reached = 0;
   for (pid_t const child : children_of(root)) {
-    reached += signal_child(root, child, signal) ? 1U : 0U;  // before its own: stopped, it starts no more of them
+    reached += signal_child(root, child, signal) ? 1U : 0U;  // before its children: once stopped it starts no more
     reached += signal_descendants(child, signal);
   }
   return reached;
@@ -103,6 +103,39 @@ bool sweep_descendants(TimePoint deadline, std::vector<pid_t> const& spare) {
     }
     sigtimedwait(&child, nullptr, &kSweepPause);
   }
+}
+
+std::optional<HeldProcess> HeldProcess::hold(pid_t pid) {
+  HeldProcess held;
+  held.pid_ = pid;
+  held.fd_.reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (held.fd_) {
+    return held;
+  }
+  auto const stat = errno == ESRCH ? std::nullopt : read_stat(pid);
+  if (!stat) {
+    return std::nullopt;
+  }
+  held.start_ = stat->start;
+  return held;
+}
+
+bool HeldProcess::send(int signal) const {
+  if (fd_ && syscall(SYS_pidfd_send_signal, fd_.get(), signal, nullptr, 0) == 0) {
+    return true;
+  }
+  // A filter may allow pidfd_open and forbid pidfd_send_signal.
+  bool const by_pid = !fd_ || errno == ENOSYS || errno == EPERM;
+  return by_pid && runs() && kill(pid_, signal) == 0;
+}
+
+bool HeldProcess::runs() const {
+  if (fd_) {
+    pollfd ended{fd_.get(), POLLIN, 0};
+    return poll(&ended, 1, 0) == 0;
+  }
+  auto const stat = read_stat(pid_);
+  return stat && stat->start == start_ && stat->state != 'Z' && stat->state != 'X';
 }
 
 }  // namespace cxxrun::os

@@ -1,8 +1,18 @@
-// UniqueFd: owns one file descriptor and closes it.
+// Descriptors: an owner, reads and writes of whole texts, and times for poll. Shell.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
+
+#include "src/base/core/time.hpp"
 
 namespace cxxrun::os {
 
@@ -24,7 +34,7 @@ class UniqueFd {
 
   [[nodiscard]] int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
-  /// Gives the descriptor away; the caller closes it.
+  /// Gives the descriptor to the caller, who closes it.
   [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
   void reset(int fd = -1) noexcept {
     if (fd_ >= 0) {
@@ -36,5 +46,55 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
+
+/// Makes the system call again when a signal has interrupted it.
+template <class Call>
+[[nodiscard]] auto retried(Call const& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) {
+    result = call();
+  }
+  return result;
+}
+
+/// Writes all of it. False with errno if it cannot.
+[[nodiscard]] inline bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    auto const done = retried([&] { return ::write(fd, bytes.data(), bytes.size()); });
+    if (done == 0) {
+      errno = ENOSPC;
+    }
+    if (done <= 0) {
+      return false;
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(done));
+  }
+  return true;
+}
+
+/// Reads to the end, but at most `most` bytes. Nothing with errno if it cannot.
+[[nodiscard]] inline std::optional<std::string> read_all(int fd, std::size_t most) {
+  std::string text;
+  std::array<char, 4096> chunk{};
+  while (text.size() < most) {
+    auto const got = retried([&] { return ::read(fd, chunk.data(), std::min(chunk.size(), most - text.size())); });
+    if (got == 0) {
+      break;
+    }
+    if (got < 0) {
+      return std::nullopt;
+    }
+    text.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+/// The milliseconds until `deadline`, for poll and epoll: rounded up so that none returns before it, 0 once it has
+/// passed, at most an hour. So call poll in a loop.
+[[nodiscard]] inline int poll_time(TimePoint deadline) {
+  constexpr std::int64_t kLongest = 3'600'000;
+  auto const left = std::chrono::ceil<Millis>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, kLongest));
+}
 
 }  // namespace cxxrun::os

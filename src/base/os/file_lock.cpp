@@ -12,30 +12,30 @@
 #include <climits>
 
 #include "src/base/core/text.hpp"
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/system.hpp"
 
 namespace cxxrun::os {
 namespace {
 
 constexpr std::size_t kMostLocks = std::size_t{4} << 20U;
-constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+constexpr int kLockFlags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
 UniqueFd open_lock(Folder const& folder, std::string const& name, int more = 0) {
-  return UniqueFd(::openat(folder.get(), name.c_str(), kFlags | more, kForUs));
+  return UniqueFd(::openat(folder.get(), name.c_str(), kLockFlags | more, kForUs));
 }
 
 bool take(int file) {
   return retried([&] { return ::flock(file, LOCK_EX | LOCK_NB); }) == 0;
 }
 
-/// Nobody else can have opened it, or will.
+/// Whether no other user can open it or can have opened it.
 bool is_safe(Folder const& folder, struct stat const& facts) {
   return S_ISREG(facts.st_mode) && facts.st_nlink <= 1 && (facts.st_mode & (S_IRWXG | S_IRWXO)) == 0 &&
          folder.is_own(facts);
 }
 
-/// "pid 7 on node1", for whoever waits; on a full disk they will have to guess.
+/// Writes "pid 7 on node1" into the file, for processes that wait. Fails silently on a full disk.
 void sign(int file) {
   std::string const text = "pid " + std::to_string(::getpid()) + " on " + host_name();
   (void)!::pwrite(file, text.data(), text.size(), 0);
@@ -47,9 +47,8 @@ std::optional<FileLock> held(UniqueFd file) {
   return std::optional<FileLock>(std::in_place, std::move(file));
 }
 
-/// Puts a new lock in the place of one that others may have opened. Of several that do so at once one gets its new lock
-/// there: that is what the lock of the temporary file is for. Whoever of ours has the old one keeps it until he is
-/// done.
+/// Replaces a lock file that others may have opened. The lock on the temporary file lets only one of several processes
+/// do so at a time. A process of ours that holds the old file's lock keeps it until it is done.
 std::optional<FileLock> replace_lock(Folder const& folder, std::string const& name, UniqueFd const& old) {
   std::string const temporary = name + ".tmp";
   UniqueFd fresh = open_lock(folder, temporary, O_CREAT);
@@ -68,7 +67,7 @@ std::optional<FileLock> replace_lock(Folder const& folder, std::string const& na
     if (folder.leads_to(temporary, fresh.get())) {
       folder.remove(temporary);
     }
-    errno = EWOULDBLOCK;  // somebody else has just done it
+    errno = EWOULDBLOCK;  // another process has just replaced it
     return std::nullopt;
   }
   if (!folder.rename(temporary, name)) {
@@ -80,7 +79,7 @@ std::optional<FileLock> replace_lock(Folder const& folder, std::string const& na
   return held(std::move(fresh));
 }
 
-/// The process of this node that has a flock on the file, as the kernel lists it; 0 = none is known.
+/// The process of this node that has a flock on the file, by the kernel's list; 0: none is known.
 pid_t local_holder(struct stat const& facts) {
   std::istringstream lines(read_system_file("/proc/locks", kMostLocks));
   char wanted[64];
@@ -112,14 +111,14 @@ std::string described(pid_t pid) {
 
 FileLock::~FileLock() {
   if (file_) {
-    (void)!::ftruncate(file_.get(), 0);  // the next one may be somebody who does not sign
-    ::flock(file_.get(), LOCK_UN);       // a child forked meanwhile has the descriptor too: closing is not enough
+    (void)!::ftruncate(file_.get(), 0);  // the next holder may not write its name
+    ::flock(file_.get(), LOCK_UN);       // closing is not enough when a forked child has the descriptor
   }
 }
 
 std::optional<FileLock> try_lock(Folder const& folder, std::string const& name, Patience patience) {
   UniqueFd file = open_lock(folder, name, O_CREAT);
-  if (!file && errno == EACCES) {  // another user's, as it should be; or the directory is closed to us
+  if (!file && errno == EACCES) {  // a lock file of another user, or a directory that is closed to us
     file.reset(::openat(folder.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     if (!file) {
       errno = EACCES;
@@ -135,7 +134,7 @@ std::optional<FileLock> try_lock(Folder const& folder, std::string const& name, 
   }
   if (!is_safe(folder, facts)) {
     if (folder.is_own(facts) && !take(file.get()) && (errno != EWOULDBLOCK || patience == Patience::some)) {
-      return std::nullopt;  // a process of ours may have it, for a moment
+      return std::nullopt;  // a process of ours may hold it for a moment
     }
     return replace_lock(folder, name, file);
   }
@@ -143,7 +142,7 @@ std::optional<FileLock> try_lock(Folder const& folder, std::string const& name, 
     return std::nullopt;
   }
   if (!folder.leads_to(name, file.get())) {
-    errno = EWOULDBLOCK;  // it was replaced before we had it: the next try opens the new one
+    errno = EWOULDBLOCK;  // it was replaced before we locked it: the next try opens the new one
     return std::nullopt;
   }
   return held(std::move(file));

@@ -1,7 +1,7 @@
-// FileLock: the exclusive flock of a file of ours in a directory where others may do much. Shell.
+// FileLock: an exclusive flock of a file in a directory to which other users may write. Shell.
 //
-// Whoever may open a file may lock it: so it is open to this user alone. One that others could have opened, or that
-// another user has made, is replaced by such a one.
+// Every user who can open a file can lock it, so the lock file is open to this user only. A file that others could have
+// opened, or that another user has made, is replaced by a safe one.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace cxxrun::os {
 
-/// Held until it is destroyed, also where a child has the descriptor as well.
+/// The lock is held until this is destroyed, even if a child has inherited the descriptor.
 class FileLock {
  public:
   explicit FileLock(UniqueFd file) : file_(std::move(file)) {}
@@ -26,15 +26,15 @@ class FileLock {
   UniqueFd file_;
 };
 
-/// With a lock that others can have opened: `none` left, it is replaced although somebody holds it.
+/// For a lock file that others may have opened. none: it is replaced even while a process holds the lock.
 enum class Patience { some, none };
 
-/// Tries once, and does not wait. Nothing and errno: EWOULDBLOCK, somebody has it; ELOOP or EPERM, something is in its
-/// place that cannot be replaced; otherwise no lock can be had there.
+/// Tries once, without waiting. Nothing with errno: EWOULDBLOCK, the lock is taken; ELOOP or EPERM, something is in its
+/// place that cannot be replaced; any other, locks do not work there.
 [[nodiscard]] std::optional<FileLock> try_lock(Folder const& folder, std::string const& name,
                                                Patience patience = Patience::some);
-/// Who has it now: "pid 7 (train, uid 1500)" when it is a process of this node, "pid 7 on node2" as that node's wrote;
-/// "" when that cannot be known.
+/// The process that has the lock: "pid 7 (train, uid 1500)" on this node, or "pid 7 on node2" as that process wrote
+/// into the file. "" when it is not known.
 [[nodiscard]] std::string lock_holder(Folder const& folder, std::string const& name);
 
 }  // namespace cxxrun::os

@@ -16,7 +16,7 @@
 #include <climits>
 
 #include "src/base/core/text.hpp"
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/random.hpp"
 
 namespace cxxrun::os {
@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kMostLinks = 16;
 
-// Not only those of /etc: a directory service may take its time, and buffers have no upper bound that one could know.
+// Looks up more than /etc: a directory service may be slow. There is no known upper bound for the buffers.
 bool is_own_group(gid_t group) {
   std::array<char, 16'384> users{};
   std::array<char, 16'384> groups{};
@@ -50,7 +50,7 @@ UniqueFd with_errno(int error) {
   return {};
 }
 
-// `file`, unless it is something else than a regular file with one name; a device too where that is said.
+// `file` if it is a regular file with a single name, or a character device with `devices`. Else none with ELOOP.
 UniqueFd if_plain(UniqueFd file, bool devices, struct stat* facts) {
   if (!file) {
     return file;
@@ -66,7 +66,7 @@ bool overwrite(UniqueFd const& file, std::string_view text) {
   return file && (::ftruncate(file.get(), 0) == 0 || errno == EINVAL) && write_all(file.get(), text);
 }
 
-// Links in /proc lead to what has no name: a pipe, a terminal.
+// Links in /proc may lead to what has no name: a pipe, a terminal.
 bool is_in_proc(int file) {
   struct statfs system {};
   return ::fstatfs(file, &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
@@ -118,7 +118,7 @@ std::string read_system_file(std::string const& path, std::size_t most) {
 }
 
 mode_t less_umask(mode_t most) {
-  // umask(2) cannot be asked without changing it, for all threads at once.
+  // umask(2) cannot read the mask without changing it for all threads.
   std::string const status = read_system_file("/proc/self/status");
   auto const at = status.find("\nUmask:\t");
   mode_t const mask = at == std::string::npos ? 077 : static_cast<mode_t>(std::strtoul(&status[at + 8], nullptr, 8));
@@ -136,7 +136,7 @@ bool is_root(uid_t owner) {
     map >> inside >> outside >> count;
     bool const whole = inside == 0 && outside == 0 && count == kAll;
     auto const nobody = number_in<uid_t>(trim(read_system_file("/proc/sys/kernel/overflowuid")));
-    return new std::optional<uid_t>(whole ? std::nullopt : nobody);  // left to the end of the process
+    return new std::optional<uid_t>(whole ? std::nullopt : nobody);  // kept until the end of the process
   }();
   return *unmapped == owner;
 }
@@ -193,7 +193,8 @@ UniqueFd Folder::append_to(std::string const& name) const {
     return with_errno(EPERM);
   }
   if (file) {
-    ::fcntl(file.get(), F_SETFL, O_APPEND);  // O_NONBLOCK was for a pipe that nobody reads
+    // Clears O_NONBLOCK, which kept open() from blocking on a pipe without a reader.
+    ::fcntl(file.get(), F_SETFL, O_APPEND);
   }
   return file;
 }
@@ -244,7 +245,7 @@ bool Folder::replace(std::string const& name, std::string_view text, mode_t mode
 
 bool Folder::publish(int file, std::string const& temporary, std::string const& name, mode_t mode) const {
   if (mode != kForUs) {
-    (void)::fchmod(file, less_umask(mode));  // a file system without modes has its own
+    (void)::fchmod(file, less_umask(mode));  // fails on a file system without modes
   }
   return rename(temporary, name);
 }
@@ -271,7 +272,7 @@ std::optional<std::vector<std::string>> Folder::names(std::size_t most) const {
   if (!list) {
     return std::nullopt;
   }
-  (void)again.release();  // the list's from now on
+  (void)again.release();  // closedir() closes it
   std::vector<std::string> all;
   errno = 0;
   while (dirent const* const entry = all.size() < most ? ::readdir(list.get()) : nullptr) {  // NOLINT: our own stream

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <fcntl.h>
 
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 
 namespace cxxrun::os {
 namespace {
@@ -21,12 +21,12 @@ KernelLog::KernelLog(char const* path) : file_(::open(path, O_RDONLY | O_NONBLOC
 
 std::string KernelLog::read_new() {
   std::string text;
-  std::array<char, 8192> record{};  // a read gives one, and fails when it is larger than there is room
+  std::array<char, 8192> record{};  // a read returns one record, and fails if it does not fit
   while (file_ && text.size() < kMostBytes) {
     auto const got = retried([&] { return ::read(file_.get(), record.data(), record.size()); });
     if (got > 0) {
       text.append(record.data(), static_cast<std::size_t>(got));
-    } else if (got == 0 || errno != EPIPE) {  // EPIPE: records were overwritten before we came; the next read goes on
+    } else if (got == 0 || errno != EPIPE) {  // EPIPE: records were overwritten; the next read goes on
       break;
     }
   }

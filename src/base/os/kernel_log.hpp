@@ -1,4 +1,4 @@
-// KernelLog: what the kernel has logged since this object was made, where it may be read. Shell.
+// KernelLog: what the kernel has logged since this object was made, if this user may read it. Shell.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@ namespace cxxrun::os {
 
 class KernelLog {
  public:
-  /// Opened, and not asked for with access(): its mode promises what the kernel then refuses. Nothing is logged about
-  /// it.
+  /// Opens the log. access() would not tell whether it can be read, because the kernel may refuse what the mode allows.
+  /// A log that cannot be read stays empty, without a message.
   explicit KernelLog(char const* path = "/dev/kmsg");
-  /// Its records since the last call, at most 1 MiB of them.
+  /// The records since the last call, at most 1 MiB.
   [[nodiscard]] std::string read_new();
 
  private:

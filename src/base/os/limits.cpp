@@ -1,5 +1,7 @@
 #include "src/base/os/limits.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <exception>
 #include <fcntl.h>
@@ -8,10 +10,11 @@
 #include <sys/resource.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 #include <boost/system/system_error.hpp>
 
-#include "src/base/core/memory_counters.hpp"
+#include "src/base/core/limits.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/fd.hpp"
 #include "src/base/os/process_info.hpp"
@@ -51,7 +54,7 @@ std::uint64_t mapped_bytes() {
   return pages.value_or(0) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// 0 when it has none.
+/// The errno in the exception; 0 when it has none.
 int error_in(std::exception const& error) {
   if (auto const* const asio = dynamic_cast<boost::system::system_error const*>(&error)) {
     return asio->code().category() == boost::system::system_category() ? asio->code().value() : 0;
@@ -60,6 +63,23 @@ int error_in(std::exception const& error) {
     return standard->code().value();
   }
   return dynamic_cast<std::bad_alloc const*>(&error) != nullptr ? ENOMEM : 0;
+}
+
+UniqueFd open_to_read(std::string const& path) {
+  return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+}
+
+/// The text of such a file, from its start; "" when it cannot be read. One long read gets all of it.
+std::string text_of(UniqueFd const& file) {
+  std::array<char, 16384> text{};
+  auto const got = file ? retried([&] { return ::pread(file.get(), text.data(), text.size(), 0); }) : 0;
+  return {text.data(), got > 0 ? static_cast<std::size_t>(got) : 0};
+}
+
+/// Bytes of file pages by memory.stat, without those of /dev/shm. Version 1 counts the groups below only in "total_".
+std::uint64_t file_pages(std::string const& parts, bool unified) {
+  auto const of = [&](char const* key) { return counter_in(parts, unified ? key : "total_" + std::string(key)); };
+  return of("inactive_file").value_or(0) + of("active_file").value_or(0);
 }
 
 }  // namespace
@@ -115,7 +135,7 @@ Result<void> check_memory() {
     if (most && *most < least.bytes) {
       auto const kib = std::to_string(least.bytes >> 10U);
       return fail(Errc::io, "the limit is " + std::to_string(*most >> 10U) + " KiB of " + least.what + " (ulimit -" +
-                                least.letter + "), and " + kib + " are needed here at least; " + lifting(least.letter));
+                                least.letter + "), but at least " + kib + " KiB are needed; " + lifting(least.letter));
     }
   }
   return {};
@@ -135,6 +155,45 @@ bool descriptors_left(std::uint64_t count) {
   UniqueFd const lowest(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
   auto const most = limit_of(RLIMIT_NOFILE).soft;
   return lowest && (!most || static_cast<std::uint64_t>(lowest.get()) + count <= *most);
+}
+
+MemoryGroup::MemoryGroup(std::string const& root) : machine_(open_to_read(root + "/proc/vmstat")) {
+  auto const found =
+      find_groups(read_text(root + "/proc/self/cgroup"), read_text(root + "/proc/self/mountinfo"), "memory");
+  if (!found) {
+    return;
+  }
+  unified_ = found->unified;
+  std::string const base = root + found->mount;
+  // Version 1 counts a kill only in the group of the killed process; version 2 also in the groups above it.
+  kills_ = open_to_read(base + found->below.front() + (unified_ ? "/memory.events" : "/memory.oom_control"));
+  for (auto const& below : found->below) {
+    std::string const at = base + below;
+    Group group{found->top + below, open_to_read(at + (unified_ ? "/memory.max" : "/memory.limit_in_bytes")),
+                open_to_read(at + (unified_ ? "/memory.current" : "/memory.usage_in_bytes")),
+                open_to_read(at + "/memory.stat"),
+                open_to_read(at + (unified_ ? "/memory.events.local" : "/memory.failcnt"))};
+    if (limit_in(text_of(group.limit))) {
+      groups_.push_back(std::move(group));
+    }
+  }
+}
+
+MemoryCounters MemoryGroup::read() const {
+  MemoryCounters counters;
+  counters.kills = counter_in(text_of(kills_), "oom_kill");
+  counters.machine = counter_in(text_of(machine_), "oom_kill");
+  for (auto const& group : groups_) {
+    auto const limit = limit_in(text_of(group.limit));
+    std::string const hits = text_of(group.hits);
+    auto const usage = number_in<std::uint64_t>(trim(text_of(group.usage))).value_or(0);
+    if (limit) {
+      counters.limits.push_back(
+          {group.name, *limit, usage - std::min(usage, file_pages(text_of(group.parts), unified_)),
+           (unified_ ? counter_in(hits, "oom") : number_in<std::uint64_t>(trim(hits))).value_or(0)});
+    }
+  }
+  return counters;
 }
 
 }  // namespace cxxrun::os

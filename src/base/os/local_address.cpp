@@ -13,7 +13,7 @@ namespace {
 
 bool can_bind(addrinfo const& address) {
   UniqueFd const fd(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  // Port 0: any. With every port taken it is EADDRINUSE, and that of no address of others.
+  // Port 0: any. EADDRINUSE means that every port is taken, which the kernel says only of an address of ours.
   return fd && (bind(fd.get(), address.ai_addr, address.ai_addrlen) == 0 || errno == EADDRINUSE);
 }
 

@@ -1,5 +1,4 @@
-// Names and addresses: resolving them, those of this machine, and whether one is among those, found out by trying to
-// bind it.
+// Names and addresses: resolving names, and the addresses of this machine and of its sockets. Shell.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +12,23 @@
 #include "cxxrun/error.hpp"
 #include "src/base/core/tcp_ends.hpp"
 #include "src/base/core/time.hpp"
-#include "src/base/os/bounded_thread.hpp"
+#include "src/base/os/thread.hpp"
 
 namespace cxxrun::os {
 
-/// What getaddrinfo(3) finds, as a list that is freed with its owner.
+/// The result of getaddrinfo(3), freed with its owner.
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
-/// `type`: SOCK_STREAM and so on. May block for as long as the system's resolver does. Errc::not_found, or timeout when
-/// no name server answers, with the resolver's own words alone.
+/// `type`: SOCK_STREAM and so on. May block as long as the system's resolver does. Errc::not_found, or timeout when no
+/// name server answers; the context is only the resolver's own message.
 [[nodiscard]] Result<Addresses> resolve(std::string const& host, std::uint16_t port, int type, int flags = 0);
-/// The same on a thread, so that several names are asked for at once. Numbers need no thread. One that has no answer
-/// after `patience` is left behind.
+/// The same on a thread, so that several names can be looked up at once. Numeric addresses need no thread. A thread
+/// without an answer after `patience` is left behind.
 class LookUp {
  public:
   LookUp(Millis patience, std::string const& host, std::uint16_t port, int type);
   /// Whether `take` would not block.
   [[nodiscard]] bool ready();
-  /// Waits; to be called once. As `resolve`, timeout also when the patience is over, io when no thread could be
+  /// Waits for the answer; call it once. Errors as `resolve`; timeout also after `patience`, io when no thread could be
   /// started.
   [[nodiscard]] Result<Addresses> take();
 
@@ -37,27 +36,27 @@ class LookUp {
   Millis patience_;
   TimePoint until_;
   std::shared_ptr<std::optional<Result<Addresses>>> found_;
-  std::unique_ptr<BoundedThread> asking_;  ///< null when there is nothing to wait for
+  std::unique_ptr<BoundedThread> asking_;  ///< null when the answer is known
 };
-/// `LookUp` and its answer.
+/// LookUp and take() in one call.
 [[nodiscard]] Result<Addresses> resolve_within(Millis patience, std::string const& host, std::uint16_t port, int type);
 
-/// How long a name server that does not answer is asked again: it may be busy, when a thousand nodes start.
+/// How long to ask a name server that does not answer: it may be busy when a thousand nodes start.
 inline constexpr Millis kForNameServer{60'000};
-/// What to say while it is.
+/// The line for the log meanwhile.
 [[nodiscard]] std::string unknown_yet(std::string const& host, Millis patience);
 
-/// What to say of a host whose name has no address. `later`: no name server has answered (EAI_AGAIN).
+/// The message for a host name without an address. `later`: no name server has answered (EAI_AGAIN).
 [[nodiscard]] std::string unknown_host(std::string const& host, bool later, std::string const& why);
 
-/// True when some address of `host` (a name or a literal) can be bound here. Names are never compared: aliases,
-/// second interfaces and /etc/hosts make that wrong. Resolves names, which may block for as long as the system's
-/// resolver does. Errc::not_found, naming the host, when it has no address at all; timeout when no name server answers.
+/// Whether `host` (a name or a literal) is this machine: whether one of its addresses can be bound here. It does not
+/// compare names, because aliases, second interfaces and /etc/hosts make that wrong. May block as long as the system's
+/// resolver does. Errc::not_found, naming the host, when it has no address; timeout when no name server answers.
 Result<bool> is_local_address(std::string const& host);
 
-/// One end of a TCP connection; all zeros for a family that is not the internet's.
+/// As an end of a TCP connection; all zeros for a family other than IPv4 and IPv6.
 [[nodiscard]] TcpEnd tcp_end_of(sockaddr const* address);
-/// What a socket is bound to, and what it is connected to; all zeros when it has no such end.
+/// The end that a socket is bound to, and the end that it is connected to; all zeros when there is none.
 [[nodiscard]] TcpEnd own_end(int socket);
 [[nodiscard]] TcpEnd other_end(int socket);
 /// The port that a socket is bound to; 0 for no socket.
@@ -65,24 +64,25 @@ Result<bool> is_local_address(std::string const& host);
   return own_end(socket).port;
 }
 
-/// The numeric text of an address that says all by itself. Empty for no end and for link-local addresses, which mean
-/// nothing without an interface.
+/// The numeric text of an address. "" for no end, and for link-local addresses, which mean nothing without an
+/// interface.
 [[nodiscard]] std::string plain_address(TcpEnd const& end);
 
-/// The address from which packets to a host leave: a connected UDP socket knows it, and sends nothing. "" when no way
-/// leads there, or the name is not known within `patience`.
+/// The address from which packets to a host leave, taken from a connected UDP socket; nothing is sent. "" when there is
+/// no route, or the name is not resolved within `patience`.
 [[nodiscard]] std::string address_towards(std::string const& host, std::uint16_t port, Millis patience);
 
 /// One address of an interface that is up.
 struct InterfaceAddress {
   std::string name;
   std::string address;
-  bool loopback = false;  ///< the interface is
+  bool loopback = false;  ///< of the loopback interface
 };
-/// IPv4 before IPv6; no link-local ones.
+/// IPv4 before IPv6, without link-local addresses.
 [[nodiscard]] std::vector<InterfaceAddress> interface_addresses();
 
-/// Addresses of this machine's interfaces that are up, IPv4 before IPv6, at most `most`: no loopback, no link-local.
+/// At most `most` addresses of this machine's interfaces that are up, IPv4 before IPv6, without loopback and link-local
+/// addresses.
 [[nodiscard]] std::vector<std::string> own_addresses(std::size_t most);
 
 }  // namespace cxxrun::os

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <unistd.h>
@@ -17,12 +18,11 @@
 #pragma GCC diagnostic pop
 
 #include "src/base/core/text.hpp"
-#include "src/base/os/colour.hpp"
 
 namespace cxxrun {
 namespace {
 
-/// stderr, until log_through says otherwise.
+/// Writes to stderr, or to the writer of log_through.
 class Outlet final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit Outlet(spdlog::sink_ptr direct) : direct_(std::move(direct)) {}
@@ -77,6 +77,11 @@ spdlog::level::level_enum to_spdlog(Level level) {
 
 }  // namespace
 
+bool os::stderr_takes_colour() {
+  char const* const refused = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe): nothing changes it
+  return isatty(STDERR_FILENO) != 0 && (refused == nullptr || std::string_view(refused).empty());
+}
+
 std::optional<Level> log_level(std::string_view name) {
   auto const* const found =
       std::find_if(kLevels.begin(), kLevels.end(), [name](auto const& level) { return level.first == name; });
@@ -93,7 +98,7 @@ void log_setup(std::string const& who, Level least) {
   }
   outlet = std::make_shared<Outlet>(std::move(sink));
   logger = std::make_shared<spdlog::logger>(who, outlet);
-  // A file is read on another day, and on another machine.
+  // A file may be read on another day and on another machine.
   logger->set_pattern(std::string(terminal ? "%H:%M:%S.%e" : "%Y-%m-%dT%H:%M:%S.%e%z") + " %n: %^%l%$: %v");
   logger->set_level(to_spdlog(least));
 }
@@ -107,9 +112,9 @@ void log_through(std::function<void(std::string line)> writer) {
 void log(Level level, std::string_view text) noexcept {
   try {
     if (logger) {
-      logger->log(to_spdlog(level), "{}", printable(text, kLongestLine));  // whoever called may have written it
+      logger->log(to_spdlog(level), "{}", printable(text, kLongestLine));  // `text` may quote a caller
     }
-  } catch (...) {  // out of memory: without this line, and all the same alive
+  } catch (...) {  // out of memory: drop this line and go on
     return;
   }
 }

@@ -1,7 +1,7 @@
-// Machine: the loop around a state machine: event → step → what it says → what it does. Shell.
+// Machine: the loop around a state machine: event → step → log lines → actions. Shell.
 //
-// `Shell` has perform(action) for each action, say(line), policy(), and stepped(), which is called between the two; and
-// record(event) where steps tell a story. An event fed meanwhile waits until the actions of the step under way have
+// `Shell` has say(line) for each line, stepped() after them, perform(action) for each action, and policy(); and
+// record(event) if the steps have a story. An event that is fed during a step waits until the actions of that step have
 // been performed. One thread.
 #pragma once
 
@@ -44,7 +44,7 @@ class Machine {
     }
     stepping_ = false;
   }
-  /// Forgets the events that wait.
+  /// Drops the events that wait.
   void end() { inbox_.clear(); }
 
  private:

@@ -1,4 +1,4 @@
-// Mapping: memory of mmap(2) that is given back with its owner. Shell.
+// Mapping: memory of mmap(2), unmapped with its owner. Shell.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ struct Unmap {
 };
 using Mapping = std::unique_ptr<void, Unmap>;
 
-/// To be read and written, at an address that the kernel chooses; null and errno when there is none.
+/// Maps memory to read and write, at an address that the kernel chooses. Null with errno on failure.
 [[nodiscard]] inline Mapping map_memory(std::size_t bytes, int flags, int fd = -1, off_t offset = 0) {
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, offset);
   return {memory == MAP_FAILED ? nullptr : memory, {bytes}};

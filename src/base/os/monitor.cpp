@@ -2,34 +2,62 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
+#include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <system_error>
 
-#include "src/base/core/exit_codes.hpp"
+#include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/children.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/limits.hpp"
-#include "src/base/os/poll_time.hpp"
+#include "src/base/os/local_socket.hpp"
 #include "src/base/os/process_info.hpp"
 
 namespace cxxrun::os {
 namespace {
 
+using Words = std::array<char, sizeof(std::int64_t)>;  // how long to hold, in milliseconds
+
+ssize_t send_hold(int channel, Millis hold, int listener) {
+  auto const words = std::bit_cast<Words>(static_cast<std::int64_t>(hold.count()));
+  return send_packet(channel, {words.data(), words.size()}, listener, MSG_DONTWAIT);
+}
+
+ino_t inode_of(int fd) {
+  struct stat about {};
+  return ::fstat(fd, &about) == 0 ? about.st_ino : 0;
+}
+
+bool is_tcp(int fd) {
+  int domain = 0;
+  int type = 0;
+  socklen_t size = sizeof domain;
+  return ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && (domain == AF_INET || domain == AF_INET6) &&
+         ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
 constexpr int kExitParentGone = 128 + SIGKILL;
 constexpr std::chrono::seconds kSweepLimit{5};
 constexpr Millis kDeathNoticeLimit{1000};
-// The agent may be among its own recipients, and does not answer itself any more.
+// Shorter, because the agent may be among its own recipients, and does not answer itself.
 constexpr Millis kOwnDeathNoticeLimit{200};
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr int kRounds = 20;
 
-// What users and schedulers send. Faults, job control and SIGALRM keep their meaning.
+// The signals that users and schedulers send. Faults, job control and SIGALRM keep their meaning.
 sigset_t signals_to_pass() {
   sigset_t set = make_sigset({SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGPWR});
-  if (!is_ignored(SIGHUP)) {  // nohup: blocking an ignored signal would bring it back
+  if (!is_ignored(SIGHUP)) {  // ignored under nohup: blocked, it would arrive again
     sigaddset(&set, SIGHUP);
   }
   for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) {
@@ -38,20 +66,20 @@ sigset_t signals_to_pass() {
   return set;
 }
 
-// One write: the line stays whole beside the workers' output. No log is set up in the parent.
+// In one write, so that the workers' output does not split the line. The parent has no log.
 void say(std::string const& text) {
   std::string const line = "cxxrun: " + text + "\n";
   ssize_t const written = write(STDERR_FILENO, line.data(), line.size());
   static_cast<void>(written);
 }
 
-// Until a signal says that this is to end, all of which are blocked.
+// Until a signal asks to end. All signals are blocked.
 void hold_for(Millis time) {
   if (time <= Millis{0}) {
     return;
   }
   say("the port of the store is held for " + seconds_text(time) +
-      ": nobody else is to answer workers of other nodes there");
+      ": no other program may answer workers of other nodes there");
   sigset_t const ends = make_sigset({SIGTERM, SIGINT, SIGHUP, SIGQUIT});
   timespec const limit{time.count() / 1000, time.count() % 1000 * 1'000'000};
   while (sigtimedwait(&ends, nullptr, &limit) < 0 && errno == EINTR) {
@@ -76,7 +104,7 @@ std::optional<ExitStatus> reap_agent(pid_t agent) {
   return std::nullopt;
 }
 
-// What the parent knows. No threads: signals, the lease's timer and the bell are descriptors to wait for.
+// The parent. It has no threads, and waits for descriptors: signals, the lease's timer, the bell and the kept ports.
 struct Parent {
   pid_t agent;
   SharedPage const& page;
@@ -84,7 +112,7 @@ struct Parent {
   KeptPorts ports;
   std::vector<pid_t> const& spare;
   SignalFd signals;
-  UniqueFd timer;  // absolute, and of Clock: what expires while the machine is suspended is due when it is back
+  UniqueFd timer;  // absolute, on Clock: a lease that expires while the machine is suspended is over on resume
   LeaseGuard guard;
 
   int finish(ExitStatus const& status) {
@@ -112,13 +140,13 @@ struct Parent {
       bool const any = repeat(SIGKILL);
       if (any && !killed_before) {
         say("the lease of this node has run out, and the agent (pid " + std::to_string(agent) +
-            ") has had no new one for its workers, which were frozen: they are killed");
+            ") has had no new one: its frozen workers are killed");
       }
     } else if (step.what == Enforce::freeze) {
       repeat(SIGSTOP);
     } else if (step.what == Enforce::thaw && !page.frozen()) {
       signal_descendants(agent, SIGCONT);
-      auto const until = page.lease();  // suspended just here, we would have set workers free for whom it is over again
+      auto const until = page.lease();  // we may have been suspended here and thawed workers whose lease is over again
       if (page.frozen() || (until && *until <= Clock::now())) {
         repeat(SIGSTOP);
       }
@@ -131,7 +159,7 @@ struct Parent {
     timerfd_settime(timer.get(), TFD_TIMER_ABSTIME, &when, nullptr);
   }
 
-  // Until nobody is left who could take it. What starts children faster than that meets the next look.
+  // Until no process takes it. A process that forks faster than that is signalled at the next look.
   bool repeat(int signal) const {
     bool any = false;
     for (int round = 0; round < kRounds && signal_descendants(agent, signal) > 0; ++round) {
@@ -152,7 +180,7 @@ struct Parent {
         }
       } else if (!ended && passes_on(*info)) {
         page.note_sender(
-            {info->sender, info->uid, name_of(info->sender)});  // at once: kill(1) ends as soon as it has sent
+            {info->sender, info->uid, name_of(info->sender)});  // at once, because kill(1) ends after sending
         kill(agent, info->signal);
       }
     }
@@ -187,6 +215,62 @@ int agent_side(std::function<int(AgentSide const&)> const& agent_main, AgentSide
 
 }  // namespace
 
+Result<void> PortKeeper::keep(int listener, Millis hold) {
+  kept_.push_back(inode_of(listener));
+  hold_ = hold;
+  return send_hold(channel_.get(), hold, listener) >= 0
+             ? Result<void>()
+             : fail(Errc::io, "cannot give a socket to the parent process", errno);
+}
+
+void PortKeeper::release() {
+  kept_.clear();
+  static_cast<void>(send_hold(channel_.get(), Millis{0}, -1));  // if it fails they are held in vain
+}
+
+// Goes by the kernel's list of descriptors, because other threads own them.
+void PortKeeper::hang_up_on_all() const {
+  std::error_code failed;
+  for (auto const& entry : std::filesystem::directory_iterator("/proc/self/fd", failed)) {
+    int const fd = std::atoi(entry.path().filename().c_str());
+    if (is_tcp(fd) && std::find(kept_.begin(), kept_.end(), inode_of(fd)) == kept_.end()) {
+      ::shutdown(fd, SHUT_RDWR);
+    }
+  }
+}
+
+void KeptPorts::take() {
+  for (;;) {
+    Words words{};
+    UniqueFd socket;
+    auto const n = receive_packet(channel_.get(), words, socket, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN) {
+      return;
+    }
+    if (n <= 0) {
+      channel_.reset();
+      return;
+    }
+    if (!socket) {
+      sockets_.clear();
+      continue;
+    }
+    hold_ = Millis{std::bit_cast<std::int64_t>(words)};
+    sockets_.push_back(std::move(socket));
+    if (sockets_.size() > kMost) {
+      sockets_.pop_front();
+    }
+  }
+}
+
+Result<PortKeeping> keep_ports() {
+  std::array<int, 2> ends{-1, -1};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return fail(Errc::io, "cannot make a channel to the parent process", errno);
+  }
+  return PortKeeping{std::make_shared<PortKeeper>(UniqueFd(ends[0])), KeptPorts(UniqueFd(ends[1]))};
+}
+
 void ensure_standard_descriptors() {
   int fd = 0;
   do {
@@ -207,15 +291,15 @@ Result<int> run_under_parent(std::function<int(AgentSide const&)> const& agent_m
   block_signals(side.signals);
   block_signals(make_sigset({SIGCHLD}));
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c)
-  std::signal(SIGCHLD, SIG_DFL);  // NOLINT(cert-err33-c): inherited as ignored, exit statuses would be lost
+  std::signal(SIGCHLD, SIG_DFL);  // NOLINT(cert-err33-c): inherited as ignored, it would lose exit statuses
   become_subreaper();
-  // Children of a shell that executed us in its place are not ours to kill.
+  // If a shell has exec'ed us, its children are ours, but not to kill.
   std::vector<pid_t> const spare = children_of(getpid());
   sigset_t heard = side.signals;
   sigaddset(&heard, SIGCHLD);
   auto signals = SignalFd::open(heard);
   UniqueFd timer(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
-  // Only the parent holds the end that writes: its death is the end of file. A pidfd would need Linux 5.3.
+  // Only the parent holds the writing end, so its death is end of file. A pidfd would need Linux 5.3.
   std::array<int, 2> life{-1, -1};
   bool const piped = pipe2(life.data(), O_CLOEXEC) == 0;
   auto keeping = keep_ports();
@@ -251,7 +335,7 @@ Result<std::shared_ptr<PortKeeper>> start_port_holder() {
   }
   pid_t const child = fork();
   if (child < 0) {
-    return fail(Errc::io, "cannot make a process that holds ports", errno);
+    return fail(Errc::io, "cannot start the process that holds ports", errno);
   }
   if (child > 0) {
     return std::move(keeping->agent);
@@ -259,7 +343,7 @@ Result<std::shared_ptr<PortKeeper>> start_port_holder() {
   block_signals(signals_to_pass());
   keeping->agent.reset();
   UniqueFd const nowhere(open("/dev/null", O_RDWR | O_CLOEXEC));
-  dup2(nowhere.get(), STDIN_FILENO);  // whoever reads what we print is not to wait for this process
+  dup2(nowhere.get(), STDIN_FILENO);  // a reader of our output must not wait for this process
   dup2(nowhere.get(), STDOUT_FILENO);
   auto& ports = keeping->parent;
   while (ports.fd() >= 0) {

@@ -7,12 +7,12 @@
 #include <munge.h>
 #include <unistd.h>
 
-#include "src/base/os/library.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::os {
 namespace {
 
-/// The functions of libmunge that are used, by their own names and types.
+/// The functions of libmunge that we use, with their own types.
 struct Munge {
   decltype(&munge_ctx_create) ctx_create = nullptr;
   decltype(&munge_ctx_destroy) ctx_destroy = nullptr;
@@ -67,7 +67,7 @@ Result<std::string> munge_decode(std::string const& credential) {
   std::unique_ptr<void, decltype(&std::free)> const made(payload, std::free);
   bool const opened = error == EMUNGE_SUCCESS || error == EMUNGE_CRED_EXPIRED || error == EMUNGE_CRED_REWOUND ||
                       error == EMUNGE_CRED_REPLAYED;
-  if (opened && uid != geteuid()) {  // made by somebody else for us
+  if (opened && uid != geteuid()) {  // another user made it for us
     return fail(Errc::permission, "the credential was made by uid " + std::to_string(uid));
   }
   if (!opened || payload == nullptr) {

@@ -1,5 +1,5 @@
-// What the compiler's libraries and Boost ask of glibc and glibc 2.28 lacks, for the file that runs on every machine.
-// Hidden: no library that is loaded later sees it. Only where CXXRUN_SYSROOT is set.
+// Functions that the compiler's libraries and Boost need and glibc 2.28 lacks, for binaries that run on every machine.
+// They are hidden, so that libraries loaded later do not see them. Compiled only with CXXRUN_SYSROOT.
 #define _GNU_SOURCE  // NOLINT: for dl_find_object
 #include <dlfcn.h>
 #include <link.h>
@@ -13,7 +13,7 @@
 
 #define OURS __attribute__((visibility("hidden")))
 
-OURS char __libc_single_threaded = 0;  // threads may run: right always, and a little slower
+OURS char __libc_single_threaded = 0;  // "threads may run": always correct, only a little slower
 
 OURS int close_range(unsigned first, unsigned last, int flags) {
   return (int)syscall(SYS_close_range, first, last, flags);
@@ -28,8 +28,8 @@ OURS uint32_t arc4random(void) {
 
 typedef int Wait(pthread_cond_t*, pthread_mutex_t*, clockid_t, struct timespec const*);
 
-// Whoever waits by the steady clock looks at it again when he wakes, so a libc without this one may wake him too early.
-// It waits by the wall clock, and so for too long when that is set back meanwhile.
+// Waits by the wall clock if libc has no such function. Callers wait by the steady clock and look at it again when they
+// wake, so waking too early is harmless. The wait is too long if the wall clock is set back meanwhile.
 OURS int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                                 struct timespec const* until) {
   Wait* wait = NULL;
@@ -58,7 +58,7 @@ struct Wanted {
   struct dl_find_object* found;
 };
 
-// Whether the object holds the address; then what the unwinder needs of it.
+// Whether the object contains the address; if so, fills in what the unwinder needs.
 static int look(struct dl_phdr_info* object, size_t size, void* wanted) {
   (void)size;
   struct Wanted const* const want = wanted;

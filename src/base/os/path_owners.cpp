@@ -15,7 +15,7 @@
 namespace cxxrun::os {
 namespace {
 
-constexpr int kMostPathLinks = 40;  // as the kernel
+constexpr int kMostPathLinks = 40;  // as in the kernel
 
 void put_first(std::deque<std::string>& names, std::string const& path) {
   std::vector<std::string> found;
@@ -76,7 +76,7 @@ class Walk {
   bool made = false;
 
  private:
-  /// A directory, which is mounted where that has not happened yet, or something else.
+  /// Opens a directory (O_DIRECTORY makes an automount happen) or anything else.
   UniqueFd open_next(std::string const& name) {
     constexpr int kFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
     UniqueFd there(::openat(at_.get(), name.c_str(), kFlags | O_DIRECTORY));
@@ -113,7 +113,7 @@ class Walk {
   bool make_;
   UniqueFd at_ = open_root();
   std::deque<std::string> left_;
-  std::string path_;  // for messages; without what ".." has taken back
+  std::string path_;  // for messages; ".." removes a name
   int links_ = 0;
 };
 
@@ -123,12 +123,12 @@ bool is_among(uid_t owner, std::vector<uid_t> const& users) {
 
 }  // namespace
 
-Walked walk(std::string const& path, bool make) {
+PathWalk walk(std::string const& path, bool make) {
   Walk walk(path, make);
   while (!walk.done()) {
     if (!walk.next()) {
       int const error = errno;
-      Walked none{{}, std::move(walk.steps), false};
+      PathWalk none{{}, std::move(walk.steps), false};
       errno = error;
       return none;
     }
@@ -145,8 +145,8 @@ PathStep const* first_strange(std::vector<PathStep> const& steps, uid_t user) {
       continue;
     }
     if (!step.open || step.owner == step.holder) {
-      known.push_back(step.owner);          // whoever owns the directory has put it there, or root has given it away
-    } else if (step.is_link || !own_end) {  // nobody can make a directory that is another user's
+      known.push_back(step.owner);          // the directory's owner made it, or root gave it away
+    } else if (step.is_link || !own_end) {  // no user can make a directory that belongs to another
       return &step;
     }
   }

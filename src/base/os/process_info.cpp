@@ -1,5 +1,6 @@
 #include "src/base/os/process_info.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -8,10 +9,11 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <string>
+#include <unistd.h>
 
 #include "src/base/core/text.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/fd_io.hpp"
 #include "src/base/os/system.hpp"
 
 namespace cxxrun::os {
@@ -43,7 +45,7 @@ std::vector<pid_t> children_by_scan(pid_t pid) {
   return children;
 }
 
-// Whether the mask behind `key` has the signal's bit.
+// Whether the mask after `key` has the signal's bit.
 bool has_signal(std::string_view status, std::string_view key, int signal) {
   auto at = status.find(key);
   if (at == std::string_view::npos || signal < 1 || signal > 64) {
@@ -90,7 +92,7 @@ bool parse_handles(std::string_view status, int signal) {
 
 std::string read_text(std::string const& path) {
   UniqueFd const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  // read() fails, too: when a process ends between the two.
+  // read() fails when the process ends after open().
   return file ? read_all(file.get(), std::numeric_limits<std::size_t>::max()).value_or("") : "";
 }
 
@@ -142,7 +144,7 @@ std::vector<pid_t> children_of(pid_t pid) {
 }
 
 std::vector<pid_t> ancestors_of(pid_t pid) {
-  constexpr std::size_t kMost = 1000;  // numbers that are reused meanwhile lead nowhere
+  constexpr std::size_t kMost = 1000;  // in case pids that are reused meanwhile form a loop
   std::vector<pid_t> ancestors;
   for (auto stat = read_stat(pid); stat && stat->parent > 0 && ancestors.size() < kMost;
        stat = read_stat(ancestors.back())) {
@@ -184,6 +186,37 @@ std::string describe_stuck(pid_t pid) {
     line += ", stack " + stack.substr(0, stack.find('\n'));
   }
   return line;
+}
+
+std::optional<ProcessUsage> parse_usage(std::string_view stat) {
+  auto const close = stat.rfind(')');
+  if (close == std::string_view::npos || stat.size() < close + 3) {
+    return std::nullopt;
+  }
+  auto const fields =
+      split(stat.substr(close + 2), ' ');  // from the third on: state, ... 14 utime, 15 stime, ... 24 rss
+  constexpr std::size_t kUserTime = 11;
+  constexpr std::size_t kSystemTime = 12;
+  constexpr std::size_t kResident = 21;
+  if (fields.size() <= kResident || fields[0].size() != 1) {
+    return std::nullopt;
+  }
+  auto const number = [&](std::size_t place) { return number_in<std::uint64_t>(fields[place]).value_or(0); };
+  return ProcessUsage{fields[0][0], number(kUserTime) + number(kSystemTime), number(kResident)};
+}
+
+std::optional<ProcessUsage> read_usage(pid_t pid) {
+  return parse_usage(read_text("/proc/" + std::to_string(pid) + "/stat"));
+}
+
+std::uint64_t ms_of_ticks(std::uint64_t ticks) {
+  static auto const hertz = static_cast<std::uint64_t>(std::max(1L, sysconf(_SC_CLK_TCK)));
+  return ticks * 1000 / hertz;
+}
+
+std::uint64_t mib_of_pages(std::uint64_t pages) {
+  static auto const kib = static_cast<std::uint64_t>(std::max(1024L, sysconf(_SC_PAGESIZE))) / 1024;
+  return pages * kib / 1024;
 }
 
 }  // namespace cxxrun::os

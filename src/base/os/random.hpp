@@ -1,4 +1,4 @@
-// Random names: nonces and run ids.
+// Random numbers and names: nonces, run ids, secrets. Shell.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace cxxrun {
 /// Bytes from the kernel's random source, at most 256. Never blocks after boot.
 inline void fill_randomly(void* to, std::size_t bytes) {
   if (getentropy(to, bytes) != 0) {
-    std::abort();  // no kernel this program supports refuses
+    std::abort();  // no supported kernel refuses
   }
 }
 
@@ -33,7 +33,7 @@ inline void fill_randomly(void* to, std::size_t bytes) {
   return number;
 }
 
-/// Secrets, and what has to be new every time.
+/// For secrets and nonces.
 template <std::size_t N>
 [[nodiscard]] std::array<unsigned char, N> random_bytes() {
   std::array<unsigned char, N> bytes{};

@@ -10,9 +10,9 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include "src/base/os/fd.hpp"
 #include "src/base/os/local_address.hpp"
-#include "src/base/os/poll_time.hpp"
-#include "src/base/os/spare_ports.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 
 namespace cxxrun::os {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 struct Call {
   UniqueFd socket;
   std::size_t sent = 0;
-  bool taken = false;  // all of it, and the end of the connection behind it
+  bool taken = false;  // all words are sent, and our side is shut down
 };
 
 Call dial(sockaddr_storage const& to) {
@@ -50,7 +50,7 @@ void write_more(Call& call, std::string const& words) {
   }
 }
 
-/// A socket closed with unread bytes sends a reset, which may overtake what we have said: the answer is read away.
+/// Discards the answer. A socket that is closed with unread bytes sends a reset, which may overtake our words.
 void read_away(Call& call) {
   std::array<char, 4096> bytes{};
   ssize_t got = 0;
@@ -85,8 +85,8 @@ void SharedPage::hold_lease(std::optional<TimePoint> until) {
   auto const now = Clock::now().time_since_epoch().count();
   auto const value = until ? std::max<std::int64_t>(until->time_since_epoch().count(), 1) : Layout::kNone;
   auto const before = layout_->until.exchange(value);
-  if (before < now || value < before) {  // it sleeps for ever, enforces the old one, or would sleep too long
-    static_cast<void>(eventfd_write(bell_.get(), 1));  // full: it is ringing
+  if (before < now || value < before) {  // the parent sleeps for ever, enforces the old lease, or would sleep too long
+    static_cast<void>(eventfd_write(bell_.get(), 1));  // fails only if it is ringing already
   }
 }
 

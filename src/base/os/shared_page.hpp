@@ -1,8 +1,8 @@
-// SharedPage: what an agent leaves with its parent: until when workers may run, and its death notice.
+// SharedPage: what an agent leaves with its parent: the lease of its workers, and its death notice. Shell.
 //
-// One page of shared memory, made before the fork; nothing in it is a pointer. The agent writes, the parent reads, also
-// when the agent is stopped or was killed in the middle of a write: the notice has two places, and only the number of
-// the place says which one is valid.
+// One page of shared memory, made before the fork, without pointers. The agent writes and the parent reads, even when
+// the agent is stopped or was killed in the middle of a write. So the notice has two places, and the number of a place
+// says which one is valid.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@
 
 namespace cxxrun::os {
 
-/// Whom the death notice is for: a literal address, with "%interface" where it needs one.
+/// A recipient of the death notice: a literal address, with "%interface" if it needs one.
 struct Recipient {
   std::string address;
   std::uint16_t port = 0;
@@ -33,17 +33,17 @@ struct DeathNotice {
   std::string words;  ///< the bytes to send to each
 };
 
-/// Who has sent a signal.
+/// The sender of a signal.
 struct Sender {
   pid_t pid = 0;
   std::uint32_t uid = 0;
-  std::string name;  ///< of its program, at most 15 bytes; "" when it was gone already
+  std::string name;  ///< of its program, at most 15 bytes; "" when it had ended
   bool operator==(Sender const&) const = default;
 };
 
 class SharedPage {
  public:
-  /// No more recipients and no longer words than this.
+  /// The most recipients, and the longest words.
   static constexpr std::size_t kMaxRecipients = 9;
   static constexpr std::size_t kMaxWords = 1536;
 
@@ -52,16 +52,16 @@ class SharedPage {
 
   // ---- the agent ----
   void set_terms(LeaseGuardTerms const& terms);
-  /// Rings the parent when it could not know of the lease otherwise.
+  /// Sets the end of the lease. Rings the parent if it would otherwise not look in time.
   void hold_lease(std::optional<TimePoint> until);
-  /// The agent has frozen its workers itself: a lease that reaches further is then no reason to thaw them.
+  /// The agent has frozen its workers itself: the parent must not thaw them when a new lease comes.
   void set_frozen(bool yes) { layout_->frozen.store(yes ? 1 : 0); }
   /// How often the parent has killed this node's workers.
   [[nodiscard]] std::uint32_t kills() const { return layout_->kills.load(); }
-  /// Of the last signal that the parent has passed on.
+  /// The sender of the last signal that the parent has passed on.
   [[nodiscard]] Sender sender() const;
-  /// Replaces the death notice. Recipients whose address is no literal are left out; too long words, or none: no
-  /// notice.
+  /// Replaces the death notice. Recipients whose address is no literal are left out. Without words, or with too long
+  /// ones, there is no notice.
   void write_death_notice(std::vector<Recipient> const& recipients, std::string const& words);
 
   // ---- the parent ----
@@ -71,12 +71,12 @@ class SharedPage {
   [[nodiscard]] std::optional<TimePoint> lease() const;
   [[nodiscard]] bool frozen() const { return layout_->frozen.load() != 0; }
   [[nodiscard]] std::optional<DeathNotice> death_notice() const;
-  /// Readable after a ring; `answer` makes it silent again.
+  /// Readable after a ring, until answer().
   [[nodiscard]] int bell() const { return bell_.get(); }
   void answer() const;
-  /// Who sent the signal that it is about to pass on.
+  /// Notes the sender of the signal that the parent is about to pass on.
   void note_sender(Sender const& sender) const;
-  /// It is about to kill this node's workers, whose lease has run out.
+  /// Notes that the parent is about to kill this node's workers, because their lease has run out.
   void count_kill() const { layout_->kills.fetch_add(1); }
 
  private:
@@ -91,7 +91,7 @@ class SharedPage {
     std::atomic<std::int64_t> until{kNone};  // nanoseconds of Clock
     std::atomic<std::int64_t> lease_ms{0};
     std::atomic<std::int64_t> timeout_ms{0};
-    std::atomic<std::uint64_t> sender{0};  // pid and uid; its name is written before
+    std::atomic<std::uint64_t> sender{0};  // pid and uid; written after the name
     std::array<std::atomic<std::uint64_t>, 2> sender_name{};
     std::atomic<std::uint32_t> frozen{0};
     std::atomic<std::uint32_t> kills{0};
@@ -105,7 +105,7 @@ class SharedPage {
   UniqueFd bell_;
 };
 
-/// Connects to all recipients at once and sends each the words; blocks until each has hung up, no longer than `limit`.
+/// Connects to all recipients at once and sends each the words. Blocks until all have closed, at most for `limit`.
 void deliver(DeathNotice const& death_notice, Millis limit);
 
 }  // namespace cxxrun::os

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "src/base/core/text.hpp"
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/local_address.hpp"
-#include "src/base/os/spare_ports.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 
 namespace cxxrun::os {
 namespace {
@@ -30,8 +30,8 @@ struct Question {
   inet_diag_req_v2 body;
 };
 
-/// The socket with these two ends, or whatever else the kernel answers: a listener on the port, or what is left of a
-/// connection that has ended.
+/// The socket with these two ends, or what else the kernel answers: a listener on the port, or the rest of a connection
+/// that has ended.
 std::optional<SeenSocket> ask(int netlink, TcpEnds const& ends) {
   bool const v4 = is_v4(ends.caller) && is_v4(ends.called);
   Question question{};
@@ -55,7 +55,7 @@ std::optional<SeenSocket> ask(int netlink, TcpEnds const& ends) {
     inet_diag_msg body;
     std::array<char, 4096> attributes;
   } answer{};
-  auto const got = ::recv(netlink, &answer, sizeof answer, MSG_DONTWAIT);  // it was there when send() returned
+  auto const got = ::recv(netlink, &answer, sizeof answer, MSG_DONTWAIT);  // the answer is there when send() returns
   if (got < static_cast<ssize_t>(offsetof(decltype(answer), attributes)) ||
       answer.header.nlmsg_type != SOCK_DIAG_BY_FAMILY) {
     return std::nullopt;
@@ -100,13 +100,13 @@ Result<SocketOwners> SocketOwners::open() {
     return fail(Errc::permission,
                 "in this user namespace every user shows as uid " + std::to_string(overflow) + ", its own, too");
   }
-  // A listening socket shows without any network.
+  // A listening socket is listed even without a network.
   UniqueFd const probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in any{};
   any.sin_family = AF_INET;
   if (!probe || bind_somewhere(probe.get(), reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 ||
       ::listen(probe.get(), 1) != 0) {
-    return fail(Errc::io, "there is no socket, or no port, to try it with", errno);
+    return fail(Errc::io, "there is no socket or no port to test with", errno);
   }
   made.netlink_.reset(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (made.finds(probe.get())) {

@@ -1,7 +1,7 @@
-// SocketOwners: asks the kernel whose a TCP socket of this host is, of whichever user. Needs no privilege.
+// SocketOwners: asks the kernel which user owns a TCP socket of this host. Needs no privilege. Shell.
 //
-// By INET_DIAG, of the one socket with these two ends; where a kernel or a container has none, from /proc/net/tcp.
-// Knows the sockets of its own network namespace. Not thread-safe.
+// Uses INET_DIAG for the socket with these two ends, or /proc/net/tcp where a kernel or a container lacks that. Knows
+// the sockets of its own network namespace only. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ namespace cxxrun::os {
 
 class SocketOwners {
  public:
-  /// Tries it on a socket of its own. Errors: unsupported, in words that go on behind "cannot tell whose a connection
-  /// is: ".
+  /// Tries it on a socket of its own. Errors: permission or io; the context follows "cannot tell whose a connection is:
+  /// ".
   static Result<SocketOwners> open();
-  /// For each connection the socket at the caller's end, when it is here.
+  /// For each connection the socket at the caller's end, if it is on this host.
   [[nodiscard]] std::vector<std::optional<SeenSocket>> find(std::vector<TcpEnds> const& connections);
-  /// Whether one connection costs microseconds: else all of the host's are read for it.
+  /// Whether a lookup takes microseconds. Otherwise it reads all sockets of the host.
   [[nodiscard]] bool quick() const { return static_cast<bool>(netlink_); }
-  /// As whom the kernel shows this process's sockets.
+  /// The user id under which the kernel shows this process's sockets.
   [[nodiscard]] std::uint32_t own() const { return own_; }
 
  private:
   SocketOwners() = default;
   bool finds(int listener);
 
-  UniqueFd netlink_;  ///< none: /proc/net/tcp has to do
+  UniqueFd netlink_;  ///< none: use /proc/net/tcp
   std::uint32_t own_ = 0;
 };
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers)
 #include <string_view>
@@ -17,30 +19,98 @@
 #include <utility>
 
 #include "src/base/core/text.hpp"
-#include "src/base/os/child_code.hpp"
-#include "src/base/os/close_from.hpp"
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/limits.hpp"
 #include "src/base/os/mapping.hpp"
 #include "src/base/os/process_info.hpp"
 
+// Code of a child that may share its parent's memory: no sanitizer may instrument it.
+#define CXXRUN_CHILD_CODE __attribute__((no_sanitize("address", "thread", "undefined")))
+
 namespace cxxrun::os {
 namespace {
 
+constexpr unsigned kMostWithoutProc = 1U << 20U;  // without /proc every number is tried, at about 60 ns
+
+CXXRUN_CHILD_CODE void let_go(unsigned fd, bool on_exec) {
+  if (on_exec) {
+    syscall(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+  } else {
+    syscall(SYS_close, fd);
+  }
+}
+
+CXXRUN_CHILD_CODE unsigned most_descriptors() {
+  rlimit limit{};
+  bool const known = syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit) == 0;
+  return known && limit.rlim_max < kMostWithoutProc ? static_cast<unsigned>(limit.rlim_max) : kMostWithoutProc;
+}
+
+// The number that the name spells; ~0U for "." and "..".
+CXXRUN_CHILD_CODE unsigned number_of(char const* name) {
+  unsigned number = 0;
+  for (; *name != '\0'; ++name) {
+    if (*name < '0' || *name > '9') {
+      return ~0U;
+    }
+    number = number * 10 + static_cast<unsigned>(*name - '0');
+  }
+  return number;
+}
+
+// False when /proc cannot tell which descriptors are open. The kernel lists them by number, so closing one does not
+// hide a later one.
+CXXRUN_CHILD_CODE bool let_go_of_listed(unsigned first, bool on_exec) {
+  auto const list =
+      static_cast<unsigned>(syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (list == ~0U) {
+    return false;
+  }
+  constexpr std::size_t kLengthAt = 16;  // struct linux_dirent64: number, offset, length, kind, name
+  constexpr std::size_t kNameAt = 19;
+  alignas(8) char entries[4096];  // NOLINT(modernize-avoid-c-arrays): no library call in the child
+  for (;;) {
+    long const bytes = syscall(SYS_getdents64, list, entries, sizeof entries);  // NOLINT(google-runtime-int)
+    for (long at = 0; at < bytes;) {                                            // NOLINT(google-runtime-int)
+      unsigned const fd = number_of(entries + at + kNameAt);
+      if (fd != ~0U && fd >= first && fd != list) {
+        let_go(fd, on_exec);
+      }
+      at += *reinterpret_cast<std::uint16_t const*>(entries + at + kLengthAt);
+    }
+    if (bytes <= 0) {
+      syscall(SYS_close, list);
+      return bytes == 0;
+    }
+  }
+}
+
+// close_range fails with ENOSYS before Linux 5.9, with EINVAL for the flag before 5.11, and if a filter forbids it.
+CXXRUN_CHILD_CODE void let_go_from(unsigned first, bool on_exec) {
+  if (syscall(SYS_close_range, first, ~0U, on_exec ? CLOSE_RANGE_CLOEXEC : 0U) == 0 ||
+      let_go_of_listed(first, on_exec)) {
+    return;
+  }
+  unsigned const most = most_descriptors();
+  for (unsigned fd = first; fd < most; ++fd) {
+    let_go(fd, on_exec);
+  }
+}
+
 constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
 constexpr std::size_t kKernelSigsetBytes = 8;
-constexpr int kMoreLikely = 100;  // of 1000, which stand for all memory there is
+constexpr int kMoreLikely = 100;  // of 1000, which stand for all memory
 constexpr int kMostLikely = 1000;
 
-// What a child that could not execute its program writes. By a pipe, which its exec closes: an emulator of another
-// processor makes a fork of vfork, so that neither memory is shared nor the parent kept waiting.
+// Written by a child that could not execute its program. It goes through a pipe, which a successful exec closes: an
+// emulator of another processor turns vfork into fork, so the child may not share our memory or make us wait.
 struct FailedStart {
   int error = 0;
   SpawnStage stage = SpawnStage::exec;
 };
 
-// Everything the child needs, prepared before it exists: it may share our memory and must not allocate, lock, or call
-// anything a sanitizer intercepts.
+// Everything that the child needs, prepared before it exists: it may share our memory, so it must not allocate, lock,
+// or call anything that a sanitizer intercepts.
 struct ChildPlan {
   char const* path = nullptr;
   char* const* argv = nullptr;
@@ -67,8 +137,8 @@ struct ChildPlan {
   }
 }
 
-// Ignored signals survive an exec, and the launcher ignores SIGPIPE. Zeroes mean SIG_DFL, no flags, empty mask in
-// the kernel's own layout; signals that cannot be set (KILL, STOP) fail harmlessly.
+// Ignored signals survive an exec, and the launcher ignores SIGPIPE. Zeroes mean SIG_DFL, no flags and an empty mask in
+// the kernel's own layout. Signals that cannot be set (KILL, STOP) fail harmlessly.
 CXXRUN_CHILD_CODE void reset_dispositions() {
   unsigned long defaults[8] = {};  // NOLINT(google-runtime-int,modernize-avoid-c-arrays): struct kernel_sigaction
   for (int signal = 1; signal < 65; ++signal) {
@@ -91,8 +161,8 @@ CXXRUN_CHILD_CODE void place_descriptor(ChildPlan* plan, int target) {
   }
 }
 
-// Where memory runs out the kernel kills this process and not the agent, without which nobody tells why. Going up needs
-// no privilege. Before its exec a child of vfork has a score of its own already.
+// Makes the kernel kill this process before the agent when memory runs out, so that the agent can report it. Raising
+// the score needs no privilege. A child of vfork has its own score even before its exec.
 CXXRUN_CHILD_CODE void prefer_for_oom(ChildPlan* plan) {
   int const file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   if (file >= 0) {
@@ -116,7 +186,7 @@ CXXRUN_CHILD_CODE int child_main(void* argument) {
   for (int target = 0; target < 3; ++target) {
     place_descriptor(plan, target);
   }
-  close_on_exec_from(3);  // a belt: every descriptor of ours is CLOEXEC already, those of a library may not be
+  close_on_exec_from(3);  // all descriptors of ours are CLOEXEC, but those of a library may not be
   for (std::size_t i = 0; i < plan->kept; ++i) {
     syscall(SYS_fcntl, plan->keep[i], F_SETFD, 0);
   }
@@ -192,7 +262,7 @@ ChildPlan plan_child(SpawnRequest const& request, char* const* argv, char* const
   return plan;
 }
 
-// 0 when `path` is a file we may execute, else why not.
+// 0 when `path` is a file that we may execute, else the errno.
 int executable_error(std::string const& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) {
@@ -217,6 +287,14 @@ std::string_view search_path(std::vector<std::string> const& environment) {
 
 }  // namespace
 
+CXXRUN_CHILD_CODE void close_from(unsigned first) {
+  let_go_from(first, false);
+}
+
+CXXRUN_CHILD_CODE void close_on_exec_from(unsigned first) {
+  let_go_from(first, true);
+}
+
 SpawnResult spawn(SpawnRequest const& request) {
   auto const argv = pointers_to(request.argv);
   auto const environment = pointers_to(request.environment);
@@ -224,7 +302,7 @@ SpawnResult spawn(SpawnRequest const& request) {
   auto const mask = mask_of(request.cpus);
   plan.cpus = mask.data();
   plan.cpu_bytes = mask.size() * sizeof(CpuMask::value_type);
-  // A stack of its own: the child may run in our memory, but not on the frames we are standing on.
+  // A stack of its own: the child may run in our memory, but must not touch our frames.
   auto const stack = map_memory(kStackBytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK);
   if (!stack) {
     return {0, errno, SpawnStage::fork};
@@ -236,7 +314,7 @@ SpawnResult spawn(SpawnRequest const& request) {
   UniqueFd const report(ends[0]);
   UniqueFd theirs(ends[1]);
   plan.report = theirs.get();
-  // No handler of ours may run in the child: it would act on our memory.
+  // No handler of ours may run in the child, where it would change our memory.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

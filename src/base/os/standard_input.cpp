@@ -63,7 +63,7 @@ bool input_is_of_ancestor() {
 }
 
 bool input_is_in_background() {
-  pid_t const in_front = tcgetpgrp(STDIN_FILENO);  // -1: no terminal, or none that controls this session
+  pid_t const in_front = tcgetpgrp(STDIN_FILENO);  // -1: no controlling terminal of this session
   return in_front > 0 && in_front != getpgrp();
 }
 

@@ -1,4 +1,4 @@
-// Standard input: whether there is something in it that was meant for this program. Nothing is read.
+// Standard input: whether it holds something that is meant for this program. Nothing is read. Shell.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,18 @@ namespace cxxrun::os {
 /// Whether it is the null device.
 [[nodiscard]] bool input_is_null();
 
-/// Bytes that wait in it now: in a pipe, a socket, or a file that nobody has read from. 0 for a terminal, what is typed
-/// there is whose turn it is, and for devices.
+/// Bytes that wait in it now: in a pipe, a socket, or a file from which nothing has been read. 0 for devices, and for a
+/// terminal, where the input belongs to the process in the foreground.
 [[nodiscard]] std::size_t waiting_input();
 
-/// Whether a shell or another program that reads lines and starts others has the same standard input, and has handed it
-/// down: the rest of a loop's list, or of a script, is its own. Wrappers such as timeout are passed over.
+/// Whether it was inherited from a shell or another program that reads lines and starts programs: then the rest of the
+/// input, such as a loop's list or a script, is for that program. Skips wrappers such as timeout.
 [[nodiscard]] bool input_is_of_ancestor();
 
-/// Whether programs called so (at most 15 bytes) read what they are given line by line, and start others meanwhile.
-/// Pure.
+/// Whether the program of this name (at most 15 bytes) reads its input line by line and starts other programs. Pure.
 [[nodiscard]] bool reads_lines(std::string_view comm);
 
-/// Whether it is a terminal in whose background this process is: what is typed there is the shell's, or another's.
+/// Whether it is a terminal and this process is in its background: the input is for the shell or another process.
 [[nodiscard]] bool input_is_in_background();
 
 }  // namespace cxxrun::os

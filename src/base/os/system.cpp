@@ -20,7 +20,7 @@
 namespace cxxrun::os {
 namespace {
 
-std::optional<std::uint64_t> nofile_before;  // one limit per process, so one value per process
+std::optional<std::uint64_t> nofile_before;  // global, because the limit is
 
 bool names_gpu(std::string_view entry, std::uint32_t devices) {
   if (auto const index = number_in<std::uint32_t>(entry)) {
@@ -133,7 +133,7 @@ UniqueFd make_memory_file(char const* name) {
 #ifdef MFD_NOEXEC_SEAL
   constexpr unsigned kNoExec = MFD_NOEXEC_SEAL;
 #else
-  constexpr unsigned kNoExec = 0x0008U;  // Linux 6.3; without it newer kernels complain in their log
+  constexpr unsigned kNoExec = 0x0008U;  // Linux 6.3; newer kernels warn in their log if it is missing
 #endif
   UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExec));
   if (!fd && errno == EINVAL) {
@@ -153,7 +153,7 @@ std::vector<std::string> entries_of(std::string const& directory) {
 
 std::uint32_t gpu_devices() {
   auto const names = entries_of("/dev");
-  // access, not open: opening a GPU that nobody uses initialises it, which takes seconds
+  // access(), because open() initialises an unused GPU, which takes seconds
   return static_cast<std::uint32_t>(std::count_if(names.begin(), names.end(), [](std::string const& name) {
     return name.starts_with("nvidia") && number_in<std::uint32_t>(std::string_view(name).substr(6)) &&
            access(("/dev/" + name).c_str(), R_OK | W_OK) == 0;

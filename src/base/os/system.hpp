@@ -1,7 +1,8 @@
-// Facts about this machine and this process's limits.
+// Facts about this machine and this process: environment, names, CPUs, GPUs, directories, libraries. Shell.
 #pragma once
 
 #include <cstdint>
+#include <dlfcn.h>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,21 +13,21 @@
 
 namespace cxxrun::os {
 
-/// The environment of this process; of a variable that is there twice the first counts, as for getenv.
+/// The environment of this process. Of a variable that is set twice the first counts, as for getenv.
 [[nodiscard]] std::map<std::string, std::string> read_environment();
 
-/// A variable of it, which it has no more then: not for children, in /proc/PID/environ or in a core dump.
+/// Takes a variable out of the environment, so that it is not in children, /proc/PID/environ or a core dump.
 [[nodiscard]] std::optional<std::string> take_variable(char const* name);
 
-/// A variable of it; empty when it is not set.
+/// A variable of the environment; "" when it is not set.
 [[nodiscard]] std::string variable(char const* name);
 
-/// Those of the descriptors that this process has.
+/// The descriptors among these that are open.
 [[nodiscard]] std::vector<int> open_among(std::vector<int> descriptors);
 
-/// The host's name as the kernel has it.
+/// The kernel's name of this host.
 [[nodiscard]] std::string host_name();
-/// The host as a worker names it in messages: CXXRUN_HOST, which cxxrun gives its workers, else host_name().
+/// The host's name in messages of a worker: CXXRUN_HOST, which cxxrun sets, else host_name().
 [[nodiscard]] std::string worker_host_name();
 /// The host's name up to the first dot.
 [[nodiscard]] std::string short_hostname();
@@ -36,30 +37,36 @@ namespace cxxrun::os {
 [[nodiscard]] std::vector<std::uint32_t> allowed_cpus();
 /// Their number, at least 1.
 [[nodiscard]] std::uint32_t usable_cpus();
-/// Memory to share, as a descriptor: empty, close-on-exec, not executable, and it can be sealed. None and errno when
-/// there is none to be had.
+/// A memfd: empty, close-on-exec, not executable, sealable. None with errno on failure.
 [[nodiscard]] UniqueFd make_memory_file(char const* name);
 
-/// The names in a directory; none when it cannot be read.
+/// The names in a directory, with "." and ".."; empty when it cannot be read.
 [[nodiscard]] std::vector<std::string> entries_of(std::string const& directory);
 
 /// Raises the soft limit on descriptors to the hard one. Call once, before threads.
 void raise_nofile_limit();
-/// The soft limit as it was before raise_nofile_limit, for the workers; nothing when it was not raised.
+/// The soft limit before raise_nofile_limit, for the workers; nothing when it was not raised.
 [[nodiscard]] std::optional<std::uint64_t> original_nofile_limit();
 
-/// GPUs that a process with this CUDA_VISIBLE_DEVICES (nothing = unset) sees on a machine with `devices` of them.
-/// As the CUDA driver counts: up to the first entry that names no device; UUIDs and MIG slices count one. Pure.
+/// The number of GPUs that a process with this CUDA_VISIBLE_DEVICES (nothing: unset) sees on a machine with `devices`.
+/// Counts as the CUDA driver does: up to the first entry that names no device; a UUID or a MIG slice counts one. Pure.
 [[nodiscard]] std::uint32_t count_gpus(std::optional<std::string_view> visible, std::uint32_t devices);
-/// /dev/nvidia0, 1, … that this process may open; what a job's device cgroup denies does not count.
+/// The number of /dev/nvidia0, 1, … that this process may open; a job's device cgroup may deny some.
 [[nodiscard]] std::uint32_t gpu_devices();
-/// The same of Intel's: what renders, and this process may use. A card of two tiles counts once.
+/// The number of Intel GPUs that render and that this process may use. A card of two tiles counts once.
 [[nodiscard]] std::uint32_t intel_gpus(std::string const& classes = "/sys/class/drm",
                                        std::string const& devices = "/dev/dri");
-/// Whether this process may use AMD's GPUs, and there are none of NVIDIA's.
+/// Whether this process may use AMD's GPUs, and the machine has none of NVIDIA's.
 [[nodiscard]] bool amd_gpus();
-/// The numbers of NVIDIA's GPUs that are partitioned (MIG).
+/// The numbers of the NVIDIA GPUs that are partitioned (MIG).
 [[nodiscard]] std::vector<std::uint32_t> partitioned_gpus(
     std::string const& capabilities = "/proc/driver/nvidia/capabilities");
+
+/// Looks `name` up in a library that dlopen() has opened. False if it is not there.
+template <class Function>
+[[nodiscard]] bool find_function(void* library, char const* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));  // NOLINT: how dlsym gives functions
+  return function != nullptr;
+}
 
 }  // namespace cxxrun::os

@@ -10,7 +10,7 @@ namespace cxxrun::os {
 struct Timer::State {
   explicit State(boost::asio::io_context& io) : timer(io) {}
   boost::asio::basic_waitable_timer<Clock> timer;
-  std::uint64_t turn = 0;  // a wait that had ended before it was cancelled is of an earlier one
+  std::uint64_t turn = 0;  // of the current wait; a completed earlier wait is ignored
 };
 
 Timer::Timer(boost::asio::io_context& io) : state_(std::make_shared<State>(io)) {}

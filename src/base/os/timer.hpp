@@ -13,7 +13,7 @@ class io_context;
 
 namespace cxxrun::os {
 
-/// Once it is cancelled, set anew or destroyed it does not call any more, not even when its time had come already.
+/// After cancel(), at() or destruction the earlier call is not made, even if its time had come already.
 class Timer {
  public:
   explicit Timer(boost::asio::io_context& io);

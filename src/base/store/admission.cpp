@@ -1,5 +1,6 @@
 #include "src/base/store/admission.hpp"
 
+#include <cassert>
 #include <utility>
 
 namespace cxxrun::store {
@@ -45,14 +46,15 @@ std::optional<Refusal> decide_here(StoreAccess access, bool can_ask, TcpEnds con
     return refuse(ends, here, own);
   }
   return can_ask ? std::nullopt
-                 : std::optional(refuse(ends, "nobody can say whose it is on another host (--store-access any)"));
+                 : std::optional(refuse(ends, "no other host can be asked for its owner (--store-access any)"));
 }
 
-Refusal ended(TcpEnds const& ends) {
+Refusal refuse_ended(TcpEnds const& ends) {
   return refuse(ends, "it had ended before it was let in");
 }
 
-void WaitingCallers::come(CallerQuestion question, TimePoint now) {
+void WaitingCallers::add(CallerQuestion question, TimePoint now) {
+  assert(waiting_.empty() || question.id > waiting_.rbegin()->first);  // expire() relies on it
   unasked_.push_back(question.id);
   waiting_.emplace(question.id, Waiting{question.ends, now + kPatience, 0, std::nullopt});
 }
@@ -67,7 +69,7 @@ std::vector<CallerQuestion> WaitingCallers::take_questions() {
   return questions;
 }
 
-std::optional<CallerVerdict> WaitingCallers::hear(CallerNews const& news) {
+std::optional<CallerVerdict> WaitingCallers::on_news(CallerNews const& news) {
   auto const it = waiting_.find(std::visit([](auto const& each) { return each.id; }, news));
   if (it == waiting_.end()) {
     return std::nullopt;

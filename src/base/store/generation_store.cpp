@@ -1,4 +1,4 @@
-// A shell: moves bytes between sockets and KvStore, once admission has let them in.
+// A shell: admits connections, and moves bytes between their sockets and KvStore.
 #include "src/base/store/generation_store.hpp"
 
 #include <cerrno>
@@ -13,15 +13,15 @@ namespace {
 
 using wire::StoreDecoder;
 
-constexpr std::size_t kOutputCap = 1024UL * 1024;  // unsent replies above which a connection is not read
-constexpr std::size_t kKeptOutput = 64UL * 1024;   // capacity a drained output buffer may keep
-constexpr int kAcceptsPerTurn = 64;                // a connection storm does not starve those already in
+constexpr std::size_t kOutputCap = 1024UL * 1024;  // a connection with more unsent bytes is not read
+constexpr std::size_t kKeptOutput = 64UL * 1024;   // capacity that an empty output buffer may keep
+constexpr int kAcceptsPerTurn = 64;                // a storm of connections must not starve the existing ones
 constexpr auto kTellAgain = std::chrono::minutes(1);
 constexpr auto kAcceptPause = std::chrono::milliseconds(50);  // after accept ran out of descriptors
-constexpr Millis kCrowdPause{50};                             // while there is no room for more replies
-constexpr Millis kStalled{2000};  // how long a client may take no reply while others wait for that room
+constexpr Millis kCrowdPause{50};                             // while crowded()
+constexpr Millis kStalled{2000};                              // while crowded(), a client may take nothing for so long
 
-// Assigning an empty string would keep the memory.
+// Frees the memory; assigning an empty string would keep it.
 void give_back(std::string& text) {
   std::string().swap(text);
 }
@@ -77,7 +77,7 @@ void GenerationStore::accept_some(Listener& listener) {
     }
     auto const accepted = os::accept_next(listener.fd.get());
     if (accepted.fd >= 0) {
-      meet(accepted);
+      on_accepted(accepted);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       pause_accepting(listener, errno);
       return;
@@ -85,6 +85,88 @@ void GenerationStore::accept_some(Listener& listener) {
       return;
     }
   }
+}
+
+void GenerationStore::on_accepted(os::Accepted accepted) {
+  auto const c = std::make_shared<Connection>(*this, accepted.fd, next_name_++, accepted.ends);
+  bool const looks = door_.access == StoreAccess::user;
+  Owner const here = looks ? judge(c->ends, reactor_.owners->find({c->ends}).front(), reactor_.owners->own()) : Owner{};
+  auto const decided =
+      decide_here(door_.access, door_.ask != nullptr, c->ends, here, looks ? reactor_.owners->own() : 0);
+  if (!decided) {
+    watch(c, EPOLLRDHUP);  // nothing is read; a caller that ends makes room
+    waiting_.add({c->name, c->ends}, Clock::now());
+    ask_soon();
+  } else if (!decided->empty()) {
+    warn_of("refused", *decided);
+  } else {
+    admit(c);
+  }
+}
+
+// Reads start here. The owner that was found is the caller only if the connection is still established: after its end,
+// another process may have taken the port before the lookup.
+void GenerationStore::admit(ConnectionPtr const& c) {
+  if (door_.access == StoreAccess::user && !os::is_established(c->fd.get())) {
+    warn_of("refused", refuse_ended(c->ends));
+    drop(c);
+  } else if (connections_.contains(c->name)) {
+    c->want(reactor_.poller, EPOLLIN);
+  } else {
+    watch(c, EPOLLIN);
+  }
+}
+
+void GenerationStore::watch(ConnectionPtr const& c, std::uint32_t events) {
+  if (c->watch(reactor_.poller, events, c)) {
+    connections_.emplace(c->name, c);
+    ++reactor_.connections;
+  }
+}
+
+void GenerationStore::ask_soon() {
+  if (!std::exchange(asking_, true)) {
+    reactor_.poller.soon([weak = weak_from_this()] {  // one question for all that come in this turn
+      if (auto const self = weak.lock()) {
+        self->asking_ = false;
+        if (auto questions = self->waiting_.take_questions(); !questions.empty()) {
+          self->door_.ask(std::move(questions));
+        }
+      }
+    });
+  }
+  if (auto const due = waiting_.due(); due && !std::exchange(timing_, true)) {
+    reactor_.poller.at(*due, [weak = weak_from_this()] {
+      if (auto const self = weak.lock()) {
+        self->timing_ = false;
+        for (auto const& verdict : self->waiting_.expire(Clock::now())) {
+          self->carry_out(verdict);
+        }
+        self->ask_soon();
+      }
+    });
+  }
+}
+
+void GenerationStore::on_news(std::vector<CallerNews> const& news) {
+  for (auto const& each : news) {
+    if (auto const verdict = waiting_.on_news(each)) {
+      carry_out(*verdict);
+    }
+  }
+}
+
+void GenerationStore::carry_out(CallerVerdict const& verdict) {
+  if (auto const it = connections_.find(verdict.id); it != connections_.end()) {
+    auto const c = it->second;
+    if (verdict.refused.empty()) {
+      admit(c);
+    } else {
+      warn_of("refused", verdict.refused);
+      drop(c);
+    }
+  }
+  listen_again();
 }
 
 void GenerationStore::on_ready(ConnectionPtr const& c, std::uint32_t events) {
@@ -97,18 +179,18 @@ void GenerationStore::on_ready(ConnectionPtr const& c, std::uint32_t events) {
   if ((c->events & EPOLLIN) == 0) {
     if ((events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) != 0) {
       if ((c->events & EPOLLRDHUP) != 0) {
-        say("refused", ended(c->ends));
+        warn_of("refused", refuse_ended(c->ends));
       }
       drop(c);
       return;
     }
-    go_on(c);
+    read_on(c);
   } else if ((events & ~EPOLLOUT) != 0U) {
     on_readable(c);
   }
 }
 
-// The waiting connections stay in the kernel's queue; being told of them again at once would only spin.
+// The waiting connections stay in the kernel's queue; the poller would report them at once again, and spin.
 void GenerationStore::pause_accepting(Listener& listener, int why) {
   if (auto const now = Clock::now(); !told_full_ || now - *told_full_ > kTellAgain) {
     told_full_ = now;
@@ -137,8 +219,8 @@ void GenerationStore::on_readable(ConnectionPtr const& c) {
   }
 }
 
-// Decodes and applies. Replies leave together at the end of the turn: whom the first one wakes finds the others while
-// it is awake. A long one leaves at once, so that what is held for those who do not take theirs is known.
+// Decodes and applies requests. Replies are sent together at the end of the turn: a client that the first byte wakes
+// finds all of them. A long reply is sent at once, so that unsent_ counts what clients do not take.
 void GenerationStore::serve(ConnectionPtr const& c, std::string_view input) {
   if (due_.empty()) {
     reactor_.poller.soon([weak = weak_from_this()] {
@@ -154,7 +236,7 @@ void GenerationStore::serve(ConnectionPtr const& c, std::string_view input) {
     give_back(c->out);
     c->sent = 0;
     c->ending = true;
-    complain(*c, "there is no memory for what it asks");
+    complain(*c, "there is not enough memory for its request");
   }
   if (c->unsent() > kKeptOutput) {
     send(c);
@@ -168,14 +250,14 @@ void GenerationStore::send_due() {
     if (c->open() && c->ending) {
       drop(c);
     } else if (c->open()) {
-      go_on(c);
+      read_on(c);
     }
   }
   due.clear();
   due_ = std::move(due);  // for its capacity
 }
 
-// False: this connection has to be closed.
+// False: this connection must be closed.
 bool GenerationStore::consume(Connection& c, std::string_view input) {
   wire::StoreRequest request;
   while (c.unsent() <= kOutputCap && !crowded()) {
@@ -219,8 +301,8 @@ bool GenerationStore::has_room_to_read(Connection& c) {
   return room;
 }
 
-// Who takes nothing is no reason for others to wait.
-void GenerationStore::thin_out() {
+// Closes the connections that take nothing, so that they do not make others wait.
+void GenerationStore::close_stalled() {
   std::vector<ConnectionPtr> stalled;
   for (auto it = connections_.begin(); crowded() && it != connections_.end(); ++it) {
     if (it->second->unsent() > 0 && Clock::now() - it->second->took >= kStalled) {
@@ -228,7 +310,7 @@ void GenerationStore::thin_out() {
     }
   }
   for (auto const& c : stalled) {
-    complain(*c, "it does not take its replies, and others wait for the room");
+    complain(*c, "it does not read its replies, and others wait for the memory");
     drop(c);
   }
 }
@@ -241,7 +323,7 @@ void GenerationStore::send(ConnectionPtr const& c) {
   c->counted = c->open() ? c->unsent() : 0;
 }
 
-// One attempt; what the socket does not take now waits for room.
+// One attempt; the rest is sent when the socket is writable.
 void GenerationStore::send_some(ConnectionPtr const& c) {
   ssize_t const n = ::send(c->fd.get(), c->out.data() + c->sent, c->unsent(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (n < 0 && errno != EAGAIN && errno != EINTR) {
@@ -264,8 +346,8 @@ void GenerationStore::send_some(ConnectionPtr const& c) {
   }
 }
 
-// Reads on, unless the client does not take its replies.
-void GenerationStore::go_on(ConnectionPtr const& c) {
+// Reads more from the client, unless too many of its replies are unsent.
+void GenerationStore::read_on(ConnectionPtr const& c) {
   bool const read = c->unsent() <= kOutputCap && c->held.empty();
   c->want(reactor_.poller, (c->events & EPOLLOUT) | (read ? static_cast<std::uint32_t>(EPOLLIN) : 0U));
   if (c->held.empty() || c->unsent() > kOutputCap || std::exchange(c->resuming, true)) {
@@ -274,7 +356,7 @@ void GenerationStore::go_on(ConnectionPtr const& c) {
   auto const resume = [weak = weak_from_this(), c] {
     c->resuming = false;
     if (auto const self = weak.lock()) {
-      self->thin_out();
+      self->close_stalled();
       if (c->open()) {
         std::string const held = std::exchange(c->held, {});
         self->serve(c, held);
@@ -284,7 +366,7 @@ void GenerationStore::go_on(ConnectionPtr const& c) {
   if (crowded()) {
     reactor_.poller.at(Clock::now() + kCrowdPause, resume);
   } else {
-    reactor_.poller.soon(resume);  // not now: others get their turn
+    reactor_.poller.soon(resume);  // not now: other connections come first
   }
 }
 
@@ -293,22 +375,22 @@ void GenerationStore::drop(ConnectionPtr const& c) {
   if (waiting_.full()) {
     listen_again();
   }
-  waiting_.leave(c->name);
+  waiting_.remove(c->name);
   c->close(reactor_.poller);
   unsent_ -= std::exchange(c->counted, 0);
   reading_ -= std::exchange(c->reading, 0);
   reactor_.connections -= connections_.erase(c->name);
 }
 
-void GenerationStore::say(std::string_view kind, std::string line) {
+void GenerationStore::warn_of(std::string_view kind, std::string line) {
   if (auto const text = cxxrun::complain(complaints_, kind, std::move(line), Clock::now()); !text.empty()) {
     reactor_.warn(text);
   }
 }
 
 void GenerationStore::complain(Connection& c, std::string const& why) {
-  say("closed", "store closes the connection of " + address_text(c.ends.caller) + " port " +
-                    std::to_string(c.ends.caller.port) + ": " + why);
+  warn_of("closed", "store closes the connection of " + address_text(c.ends.caller) + " port " +
+                        std::to_string(c.ends.caller.port) + ": " + why);
 }
 
 void Connection::ready(std::uint32_t events_now) {

@@ -1,6 +1,7 @@
 #include "src/base/store/kv_store.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 #include <numeric>
 #include <optional>
@@ -27,14 +28,14 @@ std::optional<std::int64_t> leading_number(std::string_view text) {
   return error == std::errc{} ? std::optional(number) : std::nullopt;
 }
 
-// Wraps around like the machine does; a counter that overflows is no reason to end a job.
+// Wraps around: a counter that overflows is no reason to end a job.
 std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
-constexpr std::uint64_t kEntryBytes = 128;  // of a key beside its texts, roughly: nodes of two maps
+constexpr std::uint64_t kEntryBytes = 128;  // overhead of a key, roughly: nodes of two maps
 
-// What a request may make the store hold more, at most.
+// The most bytes by which a request can grow the store.
 struct Cost {
   static std::uint64_t entry(std::string_view key, std::string_view value) {
     return kEntryBytes + key.size() + value.size();
@@ -47,7 +48,7 @@ struct Cost {
     return std::accumulate(r.pairs.begin(), r.pairs.end(), std::uint64_t{0},
                            [](std::uint64_t sum, auto const& pair) { return sum + entry(pair.first, pair.second); });
   }
-  std::uint64_t operator()(WaitRequest const& r) const {  // a key is held twice: who waits for it, and what for
+  std::uint64_t operator()(WaitRequest const& r) const {  // a key is held twice: in the wait and in its line
     return std::accumulate(r.keys.begin(), r.keys.end(), std::uint64_t{0},
                            [](std::uint64_t sum, auto const& key) { return sum + entry(key, key); });
   }
@@ -56,7 +57,7 @@ struct Cost {
   std::uint64_t operator()(auto const& /*others*/) const { return 0; }
 };
 
-// A key as a log line can carry it: short and printable.
+// A key for a log line: short and printable.
 std::string quoted_key(std::string_view key) {
   constexpr std::size_t kShown = 80;
   std::string out = "\"";
@@ -68,7 +69,105 @@ std::string quoted_key(std::string_view key) {
 
 }  // namespace
 
-// One call per request type; `out` is what apply returns.
+Waits::All::iterator Waits::start(ConnectionId who, std::uint64_t bytes) {
+  forget(who);
+  auto const wait = waits_.try_emplace(who).first;
+  wait->second.ticket = ++tickets_;
+  wait->second.bytes = bytes;
+  bytes_ += bytes;
+  return wait;
+}
+
+void Waits::wait_for_keys(ConnectionId who, std::vector<std::string> missing, std::uint64_t bytes) {
+  Wait& wait = start(who, bytes)->second;
+  wait.keys = std::move(missing);
+  for (std::string const& key : wait.keys) {
+    wait.left += missing_[key].emplace(wait.ticket, who).second ? 1 : 0;  // a key named twice counts once
+  }
+}
+
+void Waits::wait_at_barrier(ConnectionId who, std::string key, std::int64_t world, std::uint64_t bytes) {
+  Wait& wait = start(who, bytes)->second;
+  wait.world = world;
+  wait.keys.push_back(std::move(key));
+  barriers_[wait.keys.front()].emplace(wait.ticket, who);
+}
+
+void Waits::forget(ConnectionId who) {
+  auto const found = waits_.find(who);
+  if (found == waits_.end()) {
+    return;
+  }
+  for (std::string const& key : found->second.keys) {
+    leave(missing_, key, found->second.ticket);
+    leave(barriers_, key, found->second.ticket);
+  }
+  bytes_ -= found->second.bytes;
+  waits_.erase(found);
+}
+
+void Waits::leave(ByKey<Line>& lines, std::string_view key, std::uint64_t ticket) {
+  auto const line = lines.find(key);
+  if (line != lines.end() && line->second.erase(ticket) > 0 && line->second.empty()) {
+    lines.erase(line);
+  }
+}
+
+void Waits::end(All::iterator wait, std::vector<ConnectionId>& woken) {
+  woken.push_back(wait->first);
+  bytes_ -= wait->second.bytes;
+  waits_.erase(wait);
+}
+
+void Waits::on_created(std::string_view key, std::vector<ConnectionId>& woken) {
+  auto const line = missing_.find(key);
+  if (line == missing_.end()) {
+    return;
+  }
+  auto const here = missing_.extract(line);
+  for (auto const& [ticket, who] : here.mapped()) {
+    auto const wait = waits_.find(who);
+    assert(wait != waits_.end() && wait->second.left > 0);
+    if (--wait->second.left == 0) {
+      end(wait, woken);
+    }
+  }
+}
+
+void Waits::on_pushed(std::string_view key, std::vector<ConnectionId>& woken) {
+  auto const before = woken.size();
+  for (auto line = missing_.find(key); line != missing_.end() && woken.size() == before; line = missing_.find(key)) {
+    auto const [ticket, who] = *line->second.begin();
+    leave(missing_, key, ticket);
+    auto const wait = waits_.find(who);
+    assert(wait != waits_.end() && wait->second.left > 0);
+    if (--wait->second.left == 0) {
+      end(wait, woken);
+    }
+  }
+}
+
+void Waits::on_counted(std::string_view key, std::int64_t count, std::vector<ConnectionId>& woken) {
+  auto const line = barriers_.find(key);
+  if (line == barriers_.end()) {
+    return;
+  }
+  for (auto entry = line->second.begin(); entry != line->second.end();) {
+    auto const wait = waits_.find(entry->second);
+    assert(wait != waits_.end());
+    if (wait->second.world > count) {
+      ++entry;
+    } else {
+      entry = line->second.erase(entry);
+      end(wait, woken);
+    }
+  }
+  if (line->second.empty()) {
+    barriers_.erase(line);
+  }
+}
+
+// Carries out each type of request; `out` is what apply() returns.
 struct KvStore::Apply {
   KvStore& kv;
   ConnectionId from;
@@ -84,7 +183,7 @@ struct KvStore::Apply {
   void operator()(CompareSetRequest const& r) {
     auto const found = kv.values_.find(r.key);
     if (found == kv.values_.end()) {
-      // A missing key equals an empty expectation only; any other gets its own expectation back, as from torch.
+      // A missing key equals an empty expectation only. Otherwise the expectation comes back, as torch answers.
       out.reply = encode_value_reply(r.expected.empty() ? r.desired : r.expected);
       if (r.expected.empty()) {
         kv.store(r.key, r.desired, out.woken);
@@ -150,7 +249,7 @@ struct KvStore::Apply {
     if (absent.empty()) {
       out.reply.assign(1, kStoreStopWaiting);
     } else {
-      kv.waits_.for_keys(from, std::move(absent), bytes);
+      kv.waits_.wait_for_keys(from, std::move(absent), bytes);
     }
   }
 
@@ -222,12 +321,12 @@ struct KvStore::Apply {
       queue = kv.queues_.try_emplace(r.key.take()).first;
     }
     queue->second.push_back(r.value.take());
-    kv.waits_.pushed(queue->first, out.woken);
+    kv.waits_.on_pushed(queue->first, out.woken);
   }
 
   void operator()(QueuePopRequest const& r) {
     auto const found = kv.queues_.find(r.key);
-    if (found == kv.queues_.end()) {
+    if (found == kv.queues_.end() || found->second.empty()) {  // empty: there was no memory for its first element
       out.reply = encode_number_reply(0);
       return;
     }
@@ -270,11 +369,11 @@ struct KvStore::Apply {
     if (!count) {
       return;
     }
-    kv.waits_.counted(key, *count, out.woken);
+    kv.waits_.on_counted(key, *count, out.woken);
     if (*count >= r.world) {
       out.reply.assign(1, kStoreStopWaiting);
     } else {
-      kv.waits_.at_barrier(from, std::move(key), r.world, bytes);
+      kv.waits_.wait_at_barrier(from, std::move(key), r.world, bytes);
     }
   }
 };
@@ -292,18 +391,19 @@ StoreOutcome KvStore::apply(ConnectionId from, StoreDialect dialect, StoreReques
   if (!out.close_reason.empty()) {
     out.reply.clear();
   } else if (std::erase(out.woken, from) > 0) {
-    out.reply.insert(out.reply.begin(), kStoreStopWaiting);  // asked for earlier, so answered first
+    out.reply.insert(out.reply.begin(),
+                     kStoreStopWaiting);  // its WAIT came before this request, so it is answered first
   }
   return out;
 }
 
 void KvStore::replace(std::string& value, Text const& with) {
   bytes_ += with.size() - value.size();
-  // In place only where little memory is left over: what is held but not counted has no limit.
+  // In place only when little capacity stays unused, because unused capacity is not counted in bytes_.
   if (!with.is_gathered() && with.size() <= value.capacity() && value.capacity() - with.size() <= kEntryBytes / 2) {
     value.assign(with);
   } else {
-    with.take().swap(value);  // a short text that is moved to a long one leaves it its memory
+    with.take().swap(value);  // move-assigning a short string would keep the long one's memory
   }
 }
 
@@ -314,7 +414,7 @@ void KvStore::store(Text const& key, Text const& value, std::vector<ConnectionId
   }
   auto const entry = values_.emplace(key.take(), value.take()).first;
   bytes_ += Cost::entry(entry->first, entry->second);
-  waits_.created(entry->first, woken);
+  waits_.on_created(entry->first, woken);
 }
 
 }  // namespace cxxrun::store

@@ -6,7 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#include "src/base/os/poll_time.hpp"
+#include "src/base/os/fd.hpp"
 
 namespace cxxrun::store {
 namespace {
@@ -91,7 +91,7 @@ void Poller::deliver(Id id, std::uint32_t events) {
     for (auto const& task : tasks) {
       task();
     }
-  } else if (auto const found = watched_.find(id); found != watched_.end()) {  // else forgotten a moment ago
+  } else if (auto const found = watched_.find(id); found != watched_.end()) {  // else it was forgotten in this turn
     auto const alive = found->second;
     alive->ready(events);
   }

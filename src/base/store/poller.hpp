@@ -1,8 +1,9 @@
 // Poller: the event loop of one thread, on epoll. Shell.
 //
-// A training program may have its own version of any reactor library, and two versions in one program break each
-// other silently; so what workers link has none. Level-triggered: who was told and did not act is told again.
-// All members except post() belong to the thread that calls run(), or to whoever calls before it runs.
+// Workers link this library, and a training program may have its own version of any reactor library. Two versions in
+// one program break each other silently, so this library has none. Events are level-triggered: an event that was not
+// acted on is delivered again. All members except post() belong to the thread that calls run(), and before run() to the
+// thread that made the Poller.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,14 @@
 
 namespace cxxrun::store {
 
-/// Something with a descriptor.
+/// The owner of a descriptor that a Poller watches.
 class Watched {
  public:
   Watched() = default;
   Watched(Watched const&) = delete;
   Watched& operator=(Watched const&) = delete;
   virtual ~Watched() = default;
-  /// `events`: EPOLLIN and so on. Errors and hang-ups come unasked.
+  /// `events`: EPOLLIN and so on. Errors and hang-ups are always delivered.
   virtual void ready(std::uint32_t events) = 0;
 };
 
@@ -35,16 +36,16 @@ class Poller {
   using Task = std::function<void()>;
 
   Poller();
-  /// 0, or why there is no descriptor for it (errno); then run() returns at once and nothing else may be called.
+  /// 0, or the errno with which the constructor failed; then run() returns at once and nothing else may be called.
   [[nodiscard]] int error() const { return error_; }
 
-  /// Keeps `watched` until forget(). 0 and errno when the kernel takes no more.
+  /// Keeps `watched` until forget(). Returns 0 with errno when the kernel watches no more.
   [[nodiscard]] Id watch(int fd, std::uint32_t events, std::shared_ptr<Watched> watched);
   void change(int fd, Id id, std::uint32_t events);
-  /// Before the descriptor is closed. Events that are under way are not delivered any more.
+  /// To be called before the descriptor is closed. Events already fetched are not delivered any more.
   void forget(int fd, Id id);
 
-  void soon(Task task) { soon_.push_back(std::move(task)); }  ///< after everybody else had a turn
+  void soon(Task task) { soon_.push_back(std::move(task)); }  ///< after the events of this turn
   void at(TimePoint when, Task task) { timers_.emplace_back(when, std::move(task)); }
   void post(Task task);  ///< from any thread
 

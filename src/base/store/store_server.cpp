@@ -14,13 +14,14 @@
 #include <thread>
 #include <utility>
 
-#include "src/base/os/quiet_thread.hpp"
+#include "src/base/os/thread.hpp"
 #include "src/base/store/generation_store.hpp"
 
 namespace cxxrun::store {
 namespace {
 
-/// Workers of a generation that is over may still call: they are not to believe somebody else who listens there.
+/// Holds the port of a closed store and closes each connection at once. Workers of that generation may still call, and
+/// another user who listened there could pose as the store.
 struct ShutDoor final : Socket {
   ShutDoor(Poller& poller, int descriptor) : Socket(descriptor), poller_(poller) {}
 
@@ -29,7 +30,7 @@ struct ShutDoor final : Socket {
       auto const caller = os::accept_next(fd.get());
       if (os::UniqueFd const gone(caller.fd); !gone) {
         if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-          want(poller_, 0);  // no descriptors: they wait in the kernel's queue
+          want(poller_, 0);  // out of descriptors: callers wait in the kernel's queue
         }
         return;
       }
@@ -46,6 +47,16 @@ struct ShutStore {
   std::vector<std::shared_ptr<ShutDoor>> doors;
 };
 
+Error cannot_listen(Error const& error) {
+  if (error.code == Errc::io && error.os_errno == EADDRINUSE) {
+    return fail(Errc::io, "no port of this host is free for a store; `ss -tan` shows who has them", error.os_errno);
+  }
+  return error.code == Errc::in_use
+             ? fail(Errc::in_use, "store " + error.context + " is taken by another program; choose another one or 0",
+                    error.os_errno)
+             : fail(error.code, "store cannot listen on " + error.context, error.os_errno);
+}
+
 }  // namespace
 
 struct StoreServer::Impl {
@@ -55,7 +66,7 @@ struct StoreServer::Impl {
     os::ListenAt where;
     std::shared_ptr<GenerationStore> store;
   };
-  std::map<std::uint64_t, Open> stores;  // touched by the thread only, as is what follows
+  std::map<std::uint64_t, Open> stores;  // this and `shut` belong to the thread
   std::deque<ShutStore> shut;            // the oldest first
   std::thread thread;
 
@@ -95,7 +106,7 @@ struct StoreServer::Impl {
     ShutStore store{it->second.where, {}};
     for (auto& socket : it->second.store->stop()) {
       auto const door = store.doors.emplace_back(std::make_shared<ShutDoor>(reactor.poller, socket.release()));
-      static_cast<void>(door->watch(reactor.poller, EPOLLIN, door));  // else callers wait there
+      static_cast<void>(door->watch(reactor.poller, EPOLLIN, door));  // if not, callers wait there
     }
     stores.erase(it);
     shut.push_back(std::move(store));
@@ -146,23 +157,9 @@ StoreServer::~StoreServer() {
       impl_->thread.join();
     }
   } catch (...) {
-    std::abort();  // no memory left even to say goodbye
+    std::abort();  // not even memory for the task that stops the thread
   }
 }
-
-namespace {
-
-Error cannot_listen(Error const& error) {
-  if (error.code == Errc::io && error.os_errno == EADDRINUSE) {
-    return fail(Errc::io, "no port of this host is free for a store; `ss -tan` shows who has them", error.os_errno);
-  }
-  return error.code == Errc::in_use
-             ? fail(Errc::in_use, "store " + error.context + " is taken by another program; choose another one or 0",
-                    error.os_errno)
-             : fail(error.code, "store cannot listen on " + error.context, error.os_errno);
-}
-
-}  // namespace
 
 Result<std::uint16_t> StoreServer::open(std::uint64_t generation, os::ListenAt const& where, StoreDoor door) {
   if (int const error = impl_->reactor.poller.error(); error != 0) {
@@ -210,7 +207,7 @@ void StoreServer::tell(std::uint64_t generation, std::vector<CallerNews> news) {
     impl_->reactor.poller.post([impl = impl_.get(), generation, news = std::move(news)] {
       if (auto const it = impl->stores.find(generation); it != impl->stores.end()) {
         auto const store = it->second.store;
-        store->hear(news);
+        store->on_news(news);
       }
     });
   }

@@ -10,7 +10,7 @@
 
 namespace cxxrun::wire {
 
-/// No frame is longer; a peer that announces more is not one of ours.
+/// The longest payload. A peer that announces more is not one of ours.
 inline constexpr std::size_t kMaxFrame = 1U << 20U;
 
 /// The bytes of one frame. `payload` must not be longer than kMaxFrame.
@@ -19,14 +19,14 @@ inline constexpr std::size_t kMaxFrame = 1U << 20U;
 /// Incremental decoder: total, holds at most one frame and what arrived with it.
 class FrameReader {
  public:
-  /// Takes no frame longer than this from now on, instead of kMaxFrame.
+  /// Accepts no longer payload than this from now on, instead of kMaxFrame.
   void limit(std::size_t most) { most_ = most; }
   /// Adds bytes as they came from the socket.
   void feed(std::string_view bytes);
-  /// The next complete payload, nothing when more bytes are needed, or Errc::protocol when the announced length is
-  /// beyond the limit (the reader is useless afterwards).
+  /// The next complete payload; nothing when more bytes are needed; Errc::protocol when the announced length is beyond
+  /// the limit (the reader cannot be used afterwards).
   Result<std::optional<std::string>> next();
-  /// Whether a part of a frame is there, once `next` has given nothing.
+  /// After next() has given nothing: whether part of a frame has arrived.
   [[nodiscard]] bool midway() const { return buffer_.size() > start_; }
 
  private:

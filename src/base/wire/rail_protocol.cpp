@@ -7,8 +7,16 @@
 
 namespace cxxrun::wire {
 
-constexpr std::size_t kFixed = 20;  // bytes in front of host and text
+constexpr std::size_t kFixed = 20;  // bytes before host and text
 constexpr std::size_t kMaxHost = 256;
+
+std::string relay_text(RailGreeting const& call, RailGreeting const& answer) {
+  std::string const how = call.caller != answer.caller
+                              ? "begun at " + end_text(call.caller) + ", seen to come from " + end_text(answer.caller)
+                              : "made to " + end_text(call.called) + ", seen to arrive at " + end_text(answer.called);
+  return "the connection is relayed: " + how +
+         "; where addresses are translated give that node its outer one with --local-addr";
+}
 
 std::string encode_farewell(Farewell const& farewell) {
   std::string const host = farewell.host.substr(0, kMaxHost);
@@ -40,7 +48,7 @@ Result<std::optional<Farewell>> decode_farewell(std::string_view bytes) {
   farewell.error.code = static_cast<Errc>(from.number<std::uint8_t>());
   if (size < kFixed || size > kMaxFarewell || host_size > size - kFixed || farewell.what > Farewell::What::failure ||
       farewell.why > PeerFailure::Why::stopped || farewell.error.code > Errc::io) {
-    return fail(Errc::protocol, "a farewell that is none");
+    return fail(Errc::protocol, "a malformed farewell");
   }
   if (bytes.size() < size) {
     return std::optional<Farewell>();

@@ -15,31 +15,31 @@ namespace cxxrun::wire {
 
 /// Longest key, in bytes. The libuv server of PyTorch has the same bound.
 inline constexpr std::uint64_t kMaxStoreKeyBytes = 8ULL * 1024;
-/// Longest value, in bytes; also what a key may grow to by APPEND.
+/// Longest value, in bytes; APPEND may not make one longer.
 inline constexpr std::uint64_t kMaxStoreValueBytes = 64ULL * 1024 * 1024;
 /// Most keys in one CHECK, WAIT, MULTI_GET or MULTI_SET.
 inline constexpr std::uint64_t kMaxStoreKeys = 131072;
-/// Sum of the lengths in one request: what a connection can make the decoder hold.
+/// Largest sum of the lengths in one request, and so the most that a connection can make the decoder hold.
 inline constexpr std::uint64_t kMaxStoreRequestBytes = 128ULL * 1024 * 1024;
 /// Longest reply, in bytes; only MULTI_GET can reach it.
 inline constexpr std::uint64_t kMaxStoreReplyBytes = 256ULL * 1024 * 1024;
 
-/// Which numbering of opcodes a connection uses. Its first bytes decide; it never changes afterwards.
+/// The numbering of opcodes that a connection uses. Its first bytes decide, for good.
 enum class StoreDialect {
   undecided,  ///< nothing, or only a zero byte, has arrived
   plain,      ///< generations A (torch up to 2.0) and B: no greeting, SET is 0
   greeted,    ///< generation C: VALIDATE came first, SET is 1
 };
 
-/// Bytes of a request. They are where the decoder found or gathered them, until it is asked for the next request or to
-/// let go; who keeps them takes them.
+/// A text of a request, as a view of where the decoder found or gathered it. Valid until the decoder's next() or
+/// let_go(); take() it to keep it.
 class Text {
  public:
   Text() = default;
   Text(std::string_view text) : view_(text) {}    // NOLINT(google-explicit-constructor): they are text
   Text(std::string const& text) : view_(text) {}  // NOLINT(google-explicit-constructor)
   Text(char const* text) : view_(text) {}         // NOLINT(google-explicit-constructor)
-  /// May be taken without a copy.
+  /// Of a string that take() may move out.
   static Text gathered(std::string& text) {
     Text all(text);
     all.gathered_ = &text;
@@ -49,7 +49,7 @@ class Text {
   [[nodiscard]] std::size_t size() const { return view_.size(); }
   [[nodiscard]] bool empty() const { return view_.empty(); }
   [[nodiscard]] char const* data() const { return view_.data(); }
-  /// Once, and afterwards nothing may read it here.
+  /// Call it once; the Text must not be read afterwards.
   [[nodiscard]] std::string take() const { return gathered_ != nullptr ? std::move(*gathered_) : std::string(view_); }
   [[nodiscard]] bool is_gathered() const { return gathered_ != nullptr; }
 
@@ -132,29 +132,28 @@ struct BarrierRequest {
   bool operator==(BarrierRequest const&) const = default;
 };
 
-/// In the order of their opcodes, from 1. From PING on they exist in the greeted dialect alone.
+/// In the order of their opcodes, from 1. PING and all after it exist only in the greeted dialect.
 using StoreRequest =
     std::variant<SetRequest, CompareSetRequest, GetRequest, AddRequest, CheckRequest, WaitRequest, NumKeysRequest,
                  DeleteRequest, AppendRequest, MultiGetRequest, MultiSetRequest, CancelWaitRequest, PingRequest,
                  QueuePushRequest, QueuePopRequest, QueueLenRequest, ListKeysRequest, BarrierRequest>;
 
-/// Turns the bytes of one connection, however they were cut, into requests.
+/// Turns the bytes of one connection, in pieces of any size, into requests.
 ///
-/// Total: every byte sequence gives requests, a wish for more, or a named error after which it stays broken.
+/// Total: every byte sequence gives requests, need_more, or a named error after which the decoder stays broken.
 /// Bounded: a length field allocates nothing; memory follows the bytes that really came, up to the limits above.
-/// Linear: no byte is looked at more than twice. What came whole is decoded where it is, without a copy.
+/// Linear: no byte is read more than twice. A request that arrives in one piece is decoded in place, without a copy.
 class StoreDecoder {
  public:
   enum class Status { request, need_more, broken };
 
-  /// `dialect`: undecided, unless the beginning is known.
+  /// `dialect`: undecided, unless the caller knows it.
   explicit StoreDecoder(StoreDialect dialect = StoreDialect::undecided) : dialect_(dialect) {}
 
-  /// Eats bytes from the front of `input` until one request is complete (stored in `request`), the input is
-  /// used up, or the bytes cannot be a request. The greeting is eaten silently. Texts of `request` may point into
-  /// `input`.
+  /// Takes bytes off the front of `input` until one request is complete (stored in `request`), the input is used up, or
+  /// the bytes cannot be a request. A greeting is taken silently. Texts of `request` may point into `input`.
   Status next(std::string_view& input, StoreRequest& request);
-  /// Gives back what the last request was gathered in.
+  /// Frees the memory in which the last request was gathered.
   void let_go() {
     if (stage_ == Stage::opcode && !strings_.empty()) {
       strings_ = std::vector<std::string>();
@@ -180,25 +179,25 @@ class StoreDecoder {
   void end_string();
   void greet(std::uint64_t magic);
   void finish(StoreRequest& request);
-  void breaks(std::string why);
+  void reject(std::string why);
 
   StoreDialect dialect_;
   Stage stage_ = Stage::opcode;
   std::size_t op_ = 0;  // greeted number
   std::uint8_t number_used_ = 0;
   std::uint64_t number_ = 0;         // a fixed-size field that arrived in pieces
-  std::uint64_t strings_left_ = 0;   // of this request, the one in progress included
+  std::uint64_t strings_left_ = 0;   // of this request, including the one in progress
   std::uint64_t string_length_ = 0;  // of the string in progress
   std::uint64_t request_bytes_ = 0;  // sum of the lengths so far
   std::vector<std::string> strings_;
   std::string error_;
 };
 
-/// What a client of generation C sends first, before its PING.
+/// The first bytes of a client of generation C, before its PING.
 [[nodiscard]] std::string encode_greeting();
 /// One request in the numbering of `dialect` (plain or greeted), in which it must exist.
 [[nodiscard]] std::string encode_request(StoreRequest const& request, StoreDialect dialect);
-/// Why the server takes no such request, in the greeted numbering; empty when it does.
+/// Why the server would reject this request, in the greeted numbering; "" when it would not.
 [[nodiscard]] std::string refusal_of(std::string_view request);
 
 /// The one-byte answers.

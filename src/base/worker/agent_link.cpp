@@ -15,20 +15,20 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/base/core/variables.hpp"
-#include "src/base/os/descriptor_packet.hpp"
-#include "src/base/os/poll_time.hpp"
-#include "src/base/os/quiet_thread.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/local_socket.hpp"
+#include "src/base/os/thread.hpp"
 #include "src/base/worker/futex.hpp"
-#include "src/base/worker/segment_socket.hpp"
 
 namespace cxxrun::worker {
 namespace {
 
-constexpr Millis kAnswer{10'000};  ///< for the agent's first packet, on a machine that is busy with starting workers
-constexpr Millis kSlice{1000};     ///< how long a ring that was missed is missed
+constexpr Millis kAnswer{
+    10'000};                    ///< for the agent's first packet, which is late on a machine that is starting workers
+constexpr Millis kSlice{1000};  ///< the bell is looked at this often, so that a missed wake-up costs no more
 constexpr Millis kSoon{1};
 
-/// One packet and at most one descriptor. Nothing: none is there yet.
+/// One packet and at most one descriptor. No bytes: none has arrived yet.
 struct Packet {
   std::string bytes;
   os::UniqueFd descriptor;
@@ -53,7 +53,7 @@ ControlPage* page_in(os::Mapping const& memory) {
   return std::launder(reinterpret_cast<ControlPage*>(memory.get()));
 }
 
-/// Null when what came cannot be such a page.
+/// Null when the descriptor is not of a page of this version.
 os::Mapping map_page(int fd) {
   struct stat file {};
   int const seals = fcntl(fd, F_GET_SEALS);
@@ -68,14 +68,14 @@ os::Mapping map_page(int fd) {
 
 struct ProcessLink {
   std::mutex mutex{};
-  pid_t pid = 0;  // whose the link is
+  pid_t pid = 0;  // of the process that made the link
   AgentLink* link = nullptr;
 
   [[nodiscard]] AgentLink* own() const { return link != nullptr && pid == getpid() ? link : nullptr; }
 };
 
 ProcessLink& kept_link() {
-  // Never destroyed: exit() in one thread must not take it from under another.
+  // Never destroyed: exit() in one thread must not destroy it while another thread uses it.
   static auto* const kept = new ProcessLink;  // NOLINT(cppcoreguidelines-owning-memory)
   return *kept;
 }
@@ -101,18 +101,18 @@ Lookup variables_of(std::vector<std::string> const& environment) {
 }
 
 Result<std::unique_ptr<AgentLink>> AgentLink::connect(std::string const& name, Register const& me) {
-  auto connection = host::connect_for_segment(name, static_cast<int>(kAnswer.count()));
+  auto connection = os::connect_local(name, static_cast<int>(kAnswer.count()));
   if (!connection) {
     return connection.error();
   }
   std::string buffer;
   if (!send_packet(connection->get(), me)) {
-    return fail(Errc::closed, "the agent does not take a worker's registration", errno);
+    return fail(Errc::closed, "cannot send the registration to the agent", errno);
   }
   Packet const packet = receive_packet(connection->get(), buffer, 0);
   auto const answer = decode_from_agent(packet.bytes);
   if (packet.bytes.empty()) {
-    return fail(packet.closed ? Errc::closed : Errc::timeout, "the agent does not answer a worker's registration");
+    return fail(packet.closed ? Errc::closed : Errc::timeout, "the agent does not answer the registration");
   }
   if (auto const* const no = answer ? std::get_if<No>(&*answer) : nullptr) {
     return fail(Errc::refused, no->why);
@@ -120,7 +120,7 @@ Result<std::unique_ptr<AgentLink>> AgentLink::connect(std::string const& name, R
   bool const welcome = answer && std::holds_alternative<Welcome>(*answer) && packet.descriptor;
   os::Mapping page = welcome ? map_page(packet.descriptor.get()) : os::Mapping();
   if (!page) {
-    return fail(Errc::protocol, "what the agent answers a worker's registration is not of this version of cxxrun");
+    return fail(Errc::protocol, "the agent's answer to the registration is not from this version of cxxrun");
   }
   return std::unique_ptr<AgentLink>(new AgentLink(*std::move(connection), std::move(page), me.survives));
 }
@@ -136,8 +136,9 @@ AgentLink::AgentLink(os::UniqueFd connection, os::Mapping memory, bool survives)
 
 AgentLink::~AgentLink() {
   stop_.store(true);
-  while (!ended_.load()) {  // it may be on its way into its sleep; the bell is the agent's to change
-    host::futex_wake_all(page_->bell);
+  // The thread may be just before its sleep, and only the agent may change the bell: wake it until it has ended.
+  while (!ended_.load()) {
+    futex_wake_all(page_->bell);
     std::this_thread::sleep_for(kSoon);
   }
   thread_.join();
@@ -151,19 +152,19 @@ void AgentLink::listen() {
   while (!stop_.load()) {
     std::uint32_t const seen = page_->bell.load(std::memory_order_acquire);
     if (std::uint64_t const over = page_->over.load(std::memory_order_acquire); over > 0) {
-      tell_up_to(over);
+      notify_up_to(over);
     }
     if (std::uint64_t const asked = page_->asked.load(std::memory_order_acquire); asked > 0) {
-      hurry_in(asked);
+      ask_to_hurry(asked);
       page_->heard.store(asked, std::memory_order_release);
     }
     static_cast<void>(eventfd_write(rung_.get(), 1));
-    host::futex_wait(page_->bell, seen, kSlice);
+    futex_wait(page_->bell, seen, kSlice);
   }
   ended_.store(true);
 }
 
-void AgentLink::tell_up_to(std::uint64_t generation) {
+void AgentLink::notify_up_to(std::uint64_t generation) {
   std::lock_guard const lock(watching_);
   for (Watcher& watcher : watchers_) {
     if (watcher.tell && watcher.generation <= generation) {
@@ -172,7 +173,7 @@ void AgentLink::tell_up_to(std::uint64_t generation) {
   }
 }
 
-void AgentLink::hurry_in(std::uint64_t generation) {
+void AgentLink::ask_to_hurry(std::uint64_t generation) {
   std::lock_guard const lock(watching_);
   for (Watcher& watcher : watchers_) {
     if (watcher.hurry && watcher.generation == generation) {
@@ -190,14 +191,15 @@ AgentLink::Watch AgentLink::watch(std::uint64_t generation, std::function<void()
     watchers_.push_back({number, generation, std::move(tell), std::move(hurry)});
   }
   if (is_over(generation)) {
-    tell_up_to(generation);
+    notify_up_to(generation);
   }
   return {this, number};
 }
 
 void AgentLink::Watch::reset() noexcept {
   AgentLink* const link = std::exchange(link_, nullptr);
-  if (link == nullptr || link->pid_ != getpid()) {  // in a forked child the lock may be another's for ever
+  // In a forked child the lock may be held for ever: by a thread that only the parent has.
+  if (link == nullptr || link->pid_ != getpid()) {
     return;
   }
   std::lock_guard const lock(link->watching_);
@@ -211,7 +213,7 @@ void AgentLink::end_if_job_ends(Parked const& parked) const {
   }
 }
 
-/// What has come on the connection, if it is of use: nothing else is meant for a parked worker.
+/// The Resume that has arrived, if any. Every other packet is ignored: none is meant for a parked worker.
 std::optional<Resume> AgentLink::receive(std::uint64_t after) {
   for (;;) {
     Packet const packet = receive_packet(connection_.get(), packet_, MSG_DONTWAIT);
@@ -223,7 +225,7 @@ std::optional<Resume> AgentLink::receive(std::uint64_t after) {
     }
     auto answer = decode_from_agent(packet.bytes);
     if (!answer) {
-      throw Failure(fail(Errc::protocol, "what the agent says is not of this version of cxxrun"));
+      throw Failure(fail(Errc::protocol, "the agent's answer is not from this version of cxxrun"));
     }
     if (auto* const resume = std::get_if<Resume>(&*answer); resume != nullptr && resume->generation > after) {
       return std::move(*resume);
@@ -236,7 +238,7 @@ Resume AgentLink::next_generation(Parked const& parked, Millis quiet) {
   if (latest_ && latest_->generation > parked.generation) {
     return *latest_;
   }
-  tell_up_to(parked.generation);  // what else this process holds of it
+  notify_up_to(parked.generation);  // other Communicators of this process must let go of it, too
   end_if_job_ends(parked);
   TimePoint const until = Clock::now() + quiet;
   if (!send_packet(connection_.get(), parked)) {

@@ -1,10 +1,10 @@
-// AgentLink: a worker's connection to its agent, and the page that both see. Shell.
+// AgentLink: a worker's connection to its agent, and the ControlPage that both share. Shell.
 //
-// One per process, made with its first Communicator and kept until its end; docs/design/survival.md has the rules. A
-// thread of the link sleeps on the page's bell and tells whoever watches a generation that it is over.
+// One per process, made with its first Communicator and kept until the process ends; docs/design/survival.md has the
+// rules. A thread of the link sleeps on the page's bell and calls the Watches of a generation when it is over.
 //
-// Threads: all members may be called from any thread. A forked child must not use its parent's: process_link() gives
-// it none, and destroying a copied Watch there does nothing.
+// Threads: all members may be called from any thread. A forked child must not use its parent's link: process_link()
+// returns null there, and destroying a copied Watch does nothing.
 #pragma once
 
 #include <atomic>
@@ -27,20 +27,20 @@
 
 namespace cxxrun::worker {
 
-/// A variable of the environment, or null. What it returns lives as long as the function.
+/// Looks up a variable of the environment; null when it is not set. The text lives as long as the function.
 using Lookup = std::function<char const*(char const*)>;
 
 /// This process's own variables.
 [[nodiscard]] Lookup own_variables();
-/// The variables ("K=V"; the first of a name counts) in front of this process's own.
+/// These variables ("K=V"; the first of a name counts), and this process's own where they have none.
 [[nodiscard]] Lookup variables_of(std::vector<std::string> const& environment);
 
 class AgentLink {
  public:
-  /// How long a parked worker waits while its agent knows of nothing wrong.
+  /// How long a parked worker waits as long as its agent knows of no failure.
   static constexpr Millis kQuiet = std::chrono::seconds(60);
 
-  /// Connects to the abstract socket `name`, registers and maps the page; waits at most 10 s for the agent.
+  /// Connects to the local socket `name`, registers and maps the page; waits at most 10 s for the agent.
   /// Errors: closed (nobody listens), refused (the agent says no), timeout, permission, protocol, io.
   [[nodiscard]] static Result<std::unique_ptr<AgentLink>> connect(std::string const& name, Register const& me);
   ~AgentLink();
@@ -49,19 +49,19 @@ class AgentLink {
 
   [[nodiscard]] ControlPage& page() const { return *page_; }
   [[nodiscard]] bool survives() const { return survives_; }
-  /// Whether the agent has said so.
+  /// Whether the agent has declared this generation over.
   [[nodiscard]] bool is_over(std::uint64_t generation) const {
     return page_->over.load(std::memory_order_acquire) >= generation;
   }
-  /// True for the first who asks about a generation: whose collectives are in the page.
+  /// True for the first caller with this generation: its collectives go to the page.
   [[nodiscard]] bool claim(std::uint64_t generation);
 
-  /// Others wait for this process: what it waits for itself is to be given up, and who does calls `answer`.
+  /// Other ranks blame this process, so it must stop waiting itself. The thread that gives up its wait calls `answer`.
   using Hurry = std::function<void(std::function<void()> answer)>;
 
-  /// Has `tell` called once, when `generation` is over or this process parks, until the Watch is gone: on the link's
-  /// thread, or at once by watch() itself. It must be quick, and not use the link. `hurry` likewise, if the agent asks
-  /// for it.
+  /// While the Watch exists, calls `tell` once when `generation` is over or this process parks: on the link's thread,
+  /// or at once in watch(). It must be quick and must not use the link. The same holds for `hurry`, which is called
+  /// when the agent asks this process to give up.
   class Watch {
    public:
     Watch() = default;
@@ -75,7 +75,7 @@ class AgentLink {
     }
     Watch(Watch const&) = delete;
     Watch& operator=(Watch const&) = delete;
-    /// When this returns `tell` does not run and will not.
+    /// After this, `tell` is not running and will not be called.
     void reset() noexcept;
 
    private:
@@ -86,9 +86,10 @@ class AgentLink {
   };
   [[nodiscard]] Watch watch(std::uint64_t generation, std::function<void()> tell, Hurry hurry = {});
 
-  /// Says that this process holds nothing of `generation` any more, and blocks until the agent names a later one: for
-  /// `quiet` while the agent knows of nothing wrong, then without limit. Where another Communicator of this process has
-  /// been told of a later one, that one. Throws Failure: closed (the job or the connection ends), timeout, protocol.
+  /// Tells the agent that this process holds nothing of `parked.generation` any more, and blocks until the agent names
+  /// a later one: at most `quiet` as long as the agent knows of no failure, without limit after that. Returns at once
+  /// when another Communicator of this process has already got a later one. Throws Failure: closed (the job or the
+  /// connection ends), timeout, protocol.
   [[nodiscard]] Resume next_generation(Parked const& parked, Millis quiet = kQuiet);
 
  private:
@@ -101,16 +102,16 @@ class AgentLink {
 
   AgentLink(os::UniqueFd connection, os::Mapping memory, bool survives);
   void listen();
-  void tell_up_to(std::uint64_t generation);
-  void hurry_in(std::uint64_t generation);
+  void notify_up_to(std::uint64_t generation);
+  void ask_to_hurry(std::uint64_t generation);
   void end_if_job_ends(Parked const& parked) const;
   [[nodiscard]] std::optional<Resume> receive(std::uint64_t after);
 
   pid_t pid_;
   os::UniqueFd connection_;
-  os::UniqueFd rung_;  ///< eventfd: the bell, for one who sleeps on the connection
+  os::UniqueFd rung_;  ///< eventfd that repeats the bell, for the thread that polls the connection
   os::Mapping memory_;
-  ControlPage* page_;  ///< in it
+  ControlPage* page_;  ///< in memory_
   bool survives_;
   std::atomic<std::uint64_t> claimed_{0};
 
@@ -127,10 +128,10 @@ class AgentLink {
   std::thread thread_;
 };
 
-/// This process's link, made by the first call that finds an agent under CXXRUN_AGENT; whoever calls later gets the
-/// same, whatever `me` says. Null: no agent, or one that says no, or a forked child. Never destroyed.
+/// This process's link, made by the first call that finds an agent under CXXRUN_AGENT. Later calls return the same one
+/// and ignore `me`. Null: no agent, a refusal, or a forked child. Never destroyed.
 [[nodiscard]] AgentLink* process_link(Lookup const& lookup, Register const& me);
-/// The page of that link, if it has been made. Null in a forked child, too.
+/// The page of that link. Null when there is no link, and in a forked child.
 [[nodiscard]] ControlPage* process_page();
 
 }  // namespace cxxrun::worker

@@ -7,13 +7,14 @@
 namespace cxxrun::worker {
 namespace {
 
-// Both ends are on one machine, so numbers are in its byte order. The last byte is the version.
+// Both ends are on one machine, so numbers are in its byte order. The last byte of the magic is the version.
 constexpr std::string_view kMagic{"CXXWORK\1", 8};
-constexpr std::size_t kWhy = 500;
+constexpr std::size_t kWhy = 500;  // the longest reason
+// How a worker registers. 0: it has a page only; 1: it survives; 2: it survives and shrinks.
 constexpr std::uint8_t kSurvives = 1;
 constexpr std::uint8_t kShrinks = 2;
 
-enum class Is : std::uint8_t {
+enum class PacketKind : std::uint8_t {
   registers = 1,
   parked = 2,
   claim = 3,
@@ -25,12 +26,13 @@ enum class Is : std::uint8_t {
   answer = 69
 };
 
-std::string begin(Is what) {
+std::string begin_packet(PacketKind kind) {
   std::string bytes(kMagic);
-  put(bytes, static_cast<std::uint8_t>(what));
+  put(bytes, static_cast<std::uint8_t>(kind));
   return bytes;
 }
 
+/// Reads a packet. A short packet or an impossible value spoils the reader, and then at_end() is false.
 class Fields : public ByteReader {
  public:
   explicit Fields(std::string_view bytes) : ByteReader(bytes) {
@@ -70,14 +72,14 @@ bool is_variable(std::string_view text) {
 
 std::string encode(FromWorker const& packet) {
   if (auto const* const here = std::get_if<Register>(&packet)) {
-    std::string bytes = begin(Is::registers);
+    std::string bytes = begin_packet(PacketKind::registers);
     put(bytes, here->generation);
     put(bytes, here->local_rank);
     put(bytes, static_cast<std::uint8_t>(!here->survives ? 0 : here->shrinks ? kShrinks : kSurvives));
     return bytes;
   }
   if (auto const* const claim = std::get_if<wire::RailClaim>(&packet)) {
-    std::string bytes = begin(Is::claim);
+    std::string bytes = begin_packet(PacketKind::claim);
     put(bytes, static_cast<std::uint8_t>(claim->side));
     put_greeting(bytes, claim->call);
     put_greeting(bytes, claim->answer);
@@ -85,12 +87,12 @@ std::string encode(FromWorker const& packet) {
     return bytes;
   }
   if (auto const* const question = std::get_if<Question>(&packet)) {
-    std::string bytes = begin(Is::question);
+    std::string bytes = begin_packet(PacketKind::question);
     put_text(bytes, std::string_view(question->text).substr(0, kMostAsked));
     return bytes;
   }
   auto const& parked = std::get<Parked>(packet);
-  std::string bytes = begin(Is::parked);
+  std::string bytes = begin_packet(PacketKind::parked);
   put(bytes, parked.generation);
   put_text(bytes, std::string_view(parked.why).substr(0, kWhy));
   return bytes;
@@ -98,12 +100,12 @@ std::string encode(FromWorker const& packet) {
 
 std::string encode(FromAgent const& packet) {
   if (auto const* const no = std::get_if<No>(&packet)) {
-    std::string bytes = begin(Is::no);
+    std::string bytes = begin_packet(PacketKind::no);
     put_text(bytes, std::string_view(no->why).substr(0, kWhy));
     return bytes;
   }
   if (auto const* const resume = std::get_if<Resume>(&packet)) {
-    std::string bytes = begin(Is::resume);
+    std::string bytes = begin_packet(PacketKind::resume);
     put(bytes, resume->generation);
     for (auto const& variable : resume->environment) {
       if (bytes.size() + sizeof(std::uint32_t) + variable.size() > kMostBytes) {
@@ -114,24 +116,24 @@ std::string encode(FromAgent const& packet) {
     return bytes;
   }
   if (auto const* const verdict = std::get_if<wire::RailVerdict>(&packet)) {
-    std::string bytes = begin(Is::verdict);
+    std::string bytes = begin_packet(PacketKind::verdict);
     put(bytes, static_cast<std::uint8_t>(verdict->what));
     put_text(bytes, verdict->own);
     return bytes;
   }
   if (auto const* const answer = std::get_if<Answer>(&packet)) {
-    std::string bytes = begin(Is::answer);
+    std::string bytes = begin_packet(PacketKind::answer);
     put(bytes, static_cast<std::uint8_t>(answer->more ? 1 : 0));
     put_text(bytes, std::string_view(answer->text).substr(0, kMostAnswered));
     return bytes;
   }
-  return begin(Is::welcome);
+  return begin_packet(PacketKind::welcome);
 }
 
 std::optional<FromWorker> decode_from_worker(std::string_view bytes) {
   Fields fields(bytes);
-  auto const what = static_cast<Is>(fields.number<std::uint8_t>());
-  if (what == Is::registers) {
+  auto const what = static_cast<PacketKind>(fields.number<std::uint8_t>());
+  if (what == PacketKind::registers) {
     Register here;
     here.generation = fields.number<std::uint64_t>();
     here.local_rank = fields.number<std::uint32_t>();
@@ -140,13 +142,13 @@ std::optional<FromWorker> decode_from_worker(std::string_view bytes) {
     here.shrinks = how == kShrinks;
     return whole<FromWorker>(fields, here);
   }
-  if (what == Is::parked) {
+  if (what == PacketKind::parked) {
     Parked parked;
     parked.generation = fields.number<std::uint64_t>();
     parked.why = fields.text(kWhy);
     return whole<FromWorker>(fields, std::move(parked));
   }
-  if (what == Is::claim) {
+  if (what == PacketKind::claim) {
     wire::RailClaim claim;
     claim.side = static_cast<wire::RailSide>(fields.up_to(static_cast<std::uint8_t>(wire::RailSide::called)));
     claim.call = fields.greeting();
@@ -154,7 +156,7 @@ std::optional<FromWorker> decode_from_worker(std::string_view bytes) {
     claim.theirs = fields.text(wire::kRailProof);
     return whole<FromWorker>(fields, std::move(claim));
   }
-  if (what == Is::question) {
+  if (what == PacketKind::question) {
     Question question;
     question.text = fields.text(kMostAsked);
     return whole<FromWorker>(fields, std::move(question));
@@ -164,14 +166,14 @@ std::optional<FromWorker> decode_from_worker(std::string_view bytes) {
 
 std::optional<FromAgent> decode_from_agent(std::string_view bytes) {
   Fields fields(bytes);
-  switch (static_cast<Is>(fields.number<std::uint8_t>())) {
-    case Is::welcome: return whole<FromAgent>(fields, Welcome{});
-    case Is::no: {
+  switch (static_cast<PacketKind>(fields.number<std::uint8_t>())) {
+    case PacketKind::welcome: return whole<FromAgent>(fields, Welcome{});
+    case PacketKind::no: {
       No no;
       no.why = fields.text(kWhy);
       return whole<FromAgent>(fields, std::move(no));
     }
-    case Is::resume: {
+    case PacketKind::resume: {
       Resume resume;
       resume.generation = fields.number<std::uint64_t>();
       while (fields.ok() && !fields.at_end()) {
@@ -183,14 +185,14 @@ std::optional<FromAgent> decode_from_agent(std::string_view bytes) {
       }
       return whole<FromAgent>(fields, std::move(resume));
     }
-    case Is::verdict: {
+    case PacketKind::verdict: {
       using What = wire::RailVerdict::What;
       wire::RailVerdict verdict;
       verdict.what = static_cast<What>(fields.up_to(static_cast<std::uint8_t>(What::relayed)));
       verdict.own = fields.text(wire::kRailProof);
       return whole<FromAgent>(fields, std::move(verdict));
     }
-    case Is::answer: {
+    case PacketKind::answer: {
       Answer answer;
       answer.more = fields.up_to(1) == 1;
       answer.text = fields.text(kMostAnswered);

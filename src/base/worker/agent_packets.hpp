@@ -1,8 +1,8 @@
-// What a worker and its agent say to each other, as values and as bytes. Pure.
+// The messages between a worker and its agent, as values and as bytes. Pure.
 //
-// On the unix socket (SOCK_SEQPACKET, processes of the same user only) that the agent names in CXXRUN_AGENT;
-// it stays the same from generation to generation. The worker connects, says Register, and keeps the connection as
-// long as it lives. The agent answers with Welcome and the descriptor of its ControlPage, or with No.
+// They travel over the local socket (os/local_socket.hpp) that the agent names in CXXRUN_AGENT. The socket stays the
+// same in all generations. The worker connects, sends Register, and keeps the connection as long as it lives. The agent
+// answers with Welcome and the descriptor of the worker's ControlPage, or with No.
 //
 //   worker                                agent
 //   Register ───────────────────────────▶
@@ -11,19 +11,19 @@
 //   Parked{3} ──────────────────────────▶                                  "I hold nothing of it and wait"
 //            ◀───────────────────────────  Resume{4, environment}          the next generation, with its variables
 //
-// A process in the session of a worker, which need not have registered, may ask for proofs on further connections:
+// A process in the session of a worker may ask for proofs on further connections. It need not have registered:
 //
 //   RailClaim ──────────────────────────▶
 //            ◀───────────────────────────  RailVerdict                     (or No: the reason, and the end)
 //
-// Any process of the user may ask about the job (cxxrunctl), once on a connection:
+// Any process of the user may ask about the job, one question on each connection (cxxrunctl does):
 //
 //   Question ───────────────────────────▶
 //            ◀───────────────────────────  Answer{more} …                  (the last one: the end)
 //
 // Parked may come before the agent knows that the generation is over: the worker saw its peer die first.
-// Every packet begins with the magic; one that does not is the end of the connection. Nothing is larger than
-// kMostBytes; longer environments are cut by whoever sends, from the end, and never inside a variable.
+// Every packet begins with the magic; any other packet ends the connection. No packet is larger than kMostBytes: the
+// sender drops the last variables of an environment that is longer.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@
 #include <variant>
 #include <vector>
 
-#include "src/base/wire/rail_proof.hpp"
+#include "src/base/wire/rail_protocol.hpp"
 
 namespace cxxrun::worker {
 
@@ -44,8 +44,8 @@ constexpr std::size_t kMostBytes = std::size_t{64} << 10;
 struct Register {
   std::uint64_t generation = 0;  ///< CXXRUN_GENERATION
   std::uint32_t local_rank = 0;
-  bool survives = false;  ///< it can wait for another generation; else it only has a page
-  bool shrinks = false;   ///< and the job is not to wait for it: others go on while its node starts what is missing
+  bool survives = false;  ///< it can wait for another generation; otherwise it only has a page
+  bool shrinks = false;   ///< it survives, and others need not wait until its node has restarted a missing worker
   bool operator==(Register const&) const = default;
 };
 /// Worker to agent: it has given up its Communicator of this generation and waits for Resume.
@@ -54,7 +54,7 @@ struct Parked {
   std::string why;  ///< the PeerFailure's sentence, for the log; at most 500 bytes
   bool operator==(Parked const&) const = default;
 };
-/// To the agent, from who is no worker: launcher/live/question.hpp. At most kMostAsked bytes.
+/// To the agent, from a process that is no worker: launcher/live/question.hpp. At most kMostAsked bytes.
 struct Question {
   std::string text;
   bool operator==(Question const&) const = default;
@@ -70,8 +70,8 @@ struct No {
   std::string why;
   bool operator==(No const&) const = default;
 };
-/// Agent to worker: take part in this generation. The variables that WorkerEnv, the runtime and Slurm-minded programs
-/// read, "K=V"; the process's own environ is not changed.
+/// Agent to worker: take part in this generation. `environment` has the variables ("K=V") that WorkerEnv, the runtime
+/// and programs written for Slurm read; the process's own environ stays as it is.
 struct Resume {
   std::uint64_t generation = 0;
   std::vector<std::string> environment;
@@ -88,7 +88,7 @@ using FromAgent = std::variant<Welcome, No, Resume, wire::RailVerdict, Answer>;
 
 [[nodiscard]] std::string encode(FromWorker const& packet);
 [[nodiscard]] std::string encode(FromAgent const& packet);
-/// Nothing when these are no such bytes.
+/// Nothing when the bytes are not such a packet.
 [[nodiscard]] std::optional<FromWorker> decode_from_worker(std::string_view bytes);
 [[nodiscard]] std::optional<FromAgent> decode_from_agent(std::string_view bytes);
 

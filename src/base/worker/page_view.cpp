@@ -34,7 +34,7 @@ std::string kind_name(std::uint32_t what) {
   return is_nameless(what) ? "collective" : name_in(kKinds, kind_of(what));
 }
 
-/// "25 f32"; nothing for what has no elements.
+/// "25 f32"; "" for a call without elements.
 std::string elements(std::uint32_t what, std::uint64_t count) {
   auto const is = [what](Kind kind) { return kind_of(what) == static_cast<std::uint32_t>(kind); };
   if (is_nameless(what) || is(Kind::barrier) || is(Kind::split)) {
@@ -44,7 +44,7 @@ std::string elements(std::uint32_t what, std::uint64_t count) {
   return std::to_string(count) + " " + (bytes ? "bytes" : name_in(kTypes, what >> 8U & 0xffU));
 }
 
-/// Whole while we looked: its sequence was the same before and after.
+/// The entry, if it did not change while it was read: its sequence is the same before and after.
 std::optional<SeenOperation> read_entry(Operation const& entry) {
   SeenOperation seen;
   seen.sequence = entry.sequence.load(std::memory_order_acquire);
@@ -57,7 +57,7 @@ std::optional<SeenOperation> read_entry(Operation const& entry) {
   return whole ? std::optional(seen) : std::nullopt;
 }
 
-/// Those that were whole while we looked.
+/// The groups that did not change while they were read.
 std::vector<GroupCount> read_groups(ControlPage const& page) {
   std::vector<GroupCount> groups;
   for (auto const& words : page.groups) {
@@ -73,9 +73,9 @@ std::vector<GroupCount> read_groups(ControlPage const& page) {
   return groups;
 }
 
-/// Tenths of a second from a minute ago on, milliseconds for what is short.
+/// Milliseconds for what is shorter than a second, else tenths of a second.
 std::string seconds_between(std::int64_t from, std::int64_t to) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;  // whatever the page holds, the difference is a number
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;  // the page may hold anything: the difference must not overflow
   std::int64_t const span = std::clamp(to, std::int64_t{0}, kMost) - std::clamp(from, std::int64_t{0}, kMost);
   auto const ms = std::max(span, std::int64_t{0}) / 1'000'000;
   return seconds_text(Millis(ms < 1000 ? ms : ms / 100 * 100));
@@ -86,7 +86,7 @@ std::string seconds_between(std::int64_t from, std::int64_t to) {
 Figures read_figures(ControlPage const& page) {
   Figures figures;
   figures.generation = page.generation.load(std::memory_order_acquire);
-  figures.done = page.done.load(std::memory_order_acquire);  // before `entered`, which is never less
+  figures.done = page.done.load(std::memory_order_acquire);  // before `entered`, which never falls behind it
   figures.entered = std::max(page.entered.load(std::memory_order_acquire), figures.done);
   auto const entry = read_entry(page.operations[figures.entered % kOperations]);
   if (entry && entry->sequence == figures.entered) {

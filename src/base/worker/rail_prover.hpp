@@ -1,11 +1,14 @@
-// RailProver: who tells this rank whether a connection leads to whom it seems to lead. Shell.
+// RailProver: asks whether a rank's connection to another node leads to the rank that it claims to be. Shell.
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <string>
 
-#include "src/base/wire/rail_proof.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/wire/rail_protocol.hpp"
 
-namespace cxxrun::host {
+namespace cxxrun::worker {
 
 class RailProver {
  public:
@@ -14,9 +17,25 @@ class RailProver {
   RailProver& operator=(RailProver const&) = delete;
   virtual ~RailProver() = default;
 
-  /// Blocks, and calls `meanwhile` about every millisecond, which ends the wait by an exception. Throws Failure when
-  /// there is nobody to answer, or the claim is refused.
+  /// Blocks until the answer. Calls `meanwhile` about every millisecond, which may end the wait by throwing. Throws
+  /// Failure when there is nobody to ask, or the claim is refused.
   [[nodiscard]] virtual wire::RailVerdict ask(wire::RailClaim const& claim, std::function<void()> const& meanwhile) = 0;
 };
 
-}  // namespace cxxrun::host
+/// Asks this rank's agent, over a connection apart from AgentLink's: a thread that waits there for the next generation
+/// does not delay the proof, and a process that cannot register (a child of a worker's shell script) gets one, too.
+class AgentProver final : public RailProver {
+ public:
+  /// Null when `name` is "" or no process of this user listens there. The connection is made by the first ask().
+  [[nodiscard]] static std::unique_ptr<AgentProver> find(std::string const& name);
+
+  [[nodiscard]] wire::RailVerdict ask(wire::RailClaim const& claim, std::function<void()> const& meanwhile) override;
+
+ private:
+  explicit AgentProver(std::string name) : name_(std::move(name)) {}
+
+  std::string name_;
+  os::UniqueFd connection_;
+};
+
+}  // namespace cxxrun::worker

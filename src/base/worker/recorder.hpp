@@ -1,8 +1,8 @@
-// Recorder: notes a Communicator's collectives in the ControlPage, for the agent and for whoever looks after a death.
+// Recorder: writes a Communicator's collectives to the ControlPage, for the agent and for reports after a death.
 // Shell: reads the clock.
 //
-// A note costs two readings of the clock and a dozen stores; no lock, no allocation, no system call. Without a page it
-// costs a comparison. Threads: one call at a time, as in a backend.
+// A collective costs two readings of the clock and a dozen stores; no lock, no allocation, no system call. Without a
+// page it costs a comparison. Threads: one call at a time, as in a backend.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline void note_alive(ControlPage& page) noexcept {
   page.alive.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-/// So many training steps are complete, in all generations together.
+/// `completed`: the training steps done so far, in all generations together.
 inline void note_step(ControlPage& page, std::uint64_t completed) noexcept {
   note_alive(page);
   auto const now = page.alive.load(std::memory_order_relaxed);
@@ -30,7 +30,7 @@ inline void note_step(ControlPage& page, std::uint64_t completed) noexcept {
   page.step.store(completed, std::memory_order_relaxed);
 }
 
-/// A checkpoint has held the worker up for so long, until now. It counts as progress, like a step.
+/// A checkpoint that has just ended took `held` of the worker's time. It counts as progress, like a step.
 inline void note_checkpoint(ControlPage& page, Clock::duration held) noexcept {
   note_alive(page);
   if (page.first_step.load(std::memory_order_relaxed) != 0) {
@@ -41,9 +41,9 @@ inline void note_checkpoint(ControlPage& page, Clock::duration held) noexcept {
 
 class Recorder {
  public:
-  Recorder() = default;  ///< of a process without a page: notes nothing
-  /// `counts`: of the generation's first Communicator, whose collectives are in the page; another one's calls only show
-  /// that the process is alive.
+  Recorder() = default;  ///< of a process without a page: records nothing
+  /// `counts`: of the generation's first Communicator, whose collectives are in the page. Calls of another one only
+  /// show that the process is alive.
   Recorder(ControlPage& page, std::uint64_t generation, bool counts) noexcept
       : page_(&page), counts_(counts), generation_(generation) {
     if (counts) {
@@ -70,7 +70,7 @@ class Recorder {
       return;
     }
     Operation& operation = page_->operations[++sequence_ % kOperations];
-    // Release: whoever sees one of the new words also sees that the old sequence is gone.
+    // Release: a reader that sees one of the new words also sees that the old sequence is gone.
     operation.sequence.store(0, std::memory_order_relaxed);
     operation.entered.store(page_->alive.load(std::memory_order_relaxed), std::memory_order_release);
     operation.done.store(0, std::memory_order_release);
@@ -80,9 +80,9 @@ class Recorder {
     page_->entered.store(sequence_, std::memory_order_release);
   }
 
-  /// The call noted last has been carried out; not of one that failed.
+  /// The last call has been carried out. Not to be called for one that failed.
   void done() noexcept { done(sequence_); }
-  /// That call has been, and all before it. From any thread.
+  /// That call and all before it have been carried out. From any thread.
   void done(std::uint64_t sequence) const noexcept {
     if (page_ == nullptr) {
       return;
@@ -94,8 +94,8 @@ class Recorder {
       page_->done.store(sequence, std::memory_order_release);
     }
   }
-  /// Calls that are not counted: that this process waits in one, and does no more. One that fails does not end, because
-  /// whoever unwinds does not keep the others waiting.
+  /// A call that is not counted begins to wait, or has ended. A call that fails never ends here: its process is
+  /// unwinding, and is not the one that others wait for.
   void waits() const noexcept {
     if (page_ != nullptr && !counts_) {
       page_->elsewhere.fetch_add(1, std::memory_order_relaxed);
@@ -106,7 +106,7 @@ class Recorder {
       page_->elsewhere.fetch_sub(1, std::memory_order_relaxed);
     }
   }
-  /// A call failed because of this peer. The first one counts. From any thread.
+  /// A call failed because of this peer. Only the first one is kept. From any thread.
   void lost(PeerFailure const& failure) const noexcept {
     if (page_ != nullptr && failure.rank() >= 0 && page_->lost_in.load(std::memory_order_relaxed) != generation_) {
       page_->lost.store(static_cast<std::uint64_t>(failure.why()) << 32U | static_cast<std::uint32_t>(failure.rank()),
@@ -114,7 +114,7 @@ class Recorder {
       page_->lost_in.store(generation_, std::memory_order_release);
     }
   }
-  /// The number of the call noted last.
+  /// The number of the last call.
   [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
 
  private:

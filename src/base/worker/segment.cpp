@@ -1,28 +1,43 @@
 #include "src/base/worker/segment.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <limits>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-#include "src/base/core/rank_name.hpp"
-#include "src/base/os/fd_io.hpp"
-#include "src/base/os/poll_time.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/system.hpp"
 
-namespace cxxrun::host {
+namespace cxxrun::worker {
 namespace {
 
-constexpr std::size_t kMostConnections = 64;  // that have not asked yet; the others stay in the queue
-constexpr Millis kTimeToAsk{2000};            // after that a connection gives its place to one in the queue
+constexpr std::array<char, 8> kSegmentMagic{'C', 'X', 'X', 'S', 'E', 'G', 0, 1};  // the last byte is the version
+constexpr std::size_t kReason = 200;
+constexpr char kYes = 'y';
+constexpr char kNo = 'n';
+constexpr std::size_t kMostConnections = 64;  // without a request yet; further ones stay in the listener's queue
+constexpr Millis kTimeToAsk{2000};            // a connection silent for longer makes room for one in the queue
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
-constexpr int kSliceMs = 1;   // between two looks around
+constexpr int kLookMs = 1;    // between two calls of `look`
 constexpr int kPauseMs = 20;  // after accept ran out of descriptors
 
-// A server, as long as somebody has still to come.
-struct Serving {
+// A request as it is sent. Both ends are on one machine, so the numbers are in its byte order.
+struct SegmentPacket {
+  std::array<char, 8> magic = kSegmentMagic;
+  std::uint64_t key = 0;
+  std::int32_t rank = 0;
+  std::uint32_t zero = 0;
+};
+static_assert(sizeof(SegmentPacket) == 24);
+
+// The server of serve_segment(), until `ranks` is empty.
+struct SegmentServer {
   struct Connection {
     os::UniqueFd fd;
     TimePoint until;
@@ -35,8 +50,8 @@ struct Serving {
   std::vector<Connection> connections{};  // the oldest first
   bool paused = false;
 
-  /// One turn; false: the time is up.
-  Result<bool> turn(TimePoint deadline) {
+  /// Waits once and handles what has come. False: the deadline has passed.
+  Result<bool> poll_once(TimePoint deadline) {
     bool const full = connections.size() == kMostConnections;
     bool const closed = paused || (full && connections.front().until > Clock::now());
     std::vector<pollfd> watched{{closed ? -1 : listener, POLLIN, 0}};
@@ -55,8 +70,8 @@ struct Serving {
       paused = false;
       return left > 0;
     }
-    for (std::size_t i = connections.size(); i-- > 0;) {  // backwards: removing one moves those behind it
-      if (watched[i + 1].revents != 0 && hear(connections[i].fd.get())) {
+    for (std::size_t i = connections.size(); i-- > 0;) {  // backwards: erasing moves the ones after it
+      if (watched[i + 1].revents != 0 && handle(connections[i].fd.get())) {
         connections.erase(connections.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
@@ -68,33 +83,34 @@ struct Serving {
     return true;
   }
 
-  /// True: this connection is finished with.
-  bool hear(int connection) {
+  /// True: this connection is done with.
+  bool handle(int connection) {
     SegmentRequest request;
-    SegmentInput const input = read_request(connection, request);
+    SegmentInput const input = read_segment_request(connection, request);
     if (input != SegmentInput::request) {
       return input == SegmentInput::gone;
     }
     auto const wanted = std::find(ranks.begin(), ranks.end(), request.rank);
     if (request.key != key) {
-      answer_no(connection, "this is the memory of another communicator");
+      refuse_segment(connection, "this is the memory of another communicator");
     } else if (wanted == ranks.end()) {
-      answer_no(connection, "rank " + std::to_string(request.rank) + " has it already or is not of this node");
+      refuse_segment(connection, "rank " + std::to_string(request.rank) + " already has it or is not on this node");
     } else {
-      answer_with(connection, segment);
+      send_segment(connection, segment);
       ranks.erase(wanted);
     }
     return true;
   }
 
-  // Who is in the queue may have asked already: only one that had the time to and said nothing is put out for it.
+  // A connection in the queue may already hold its request. So when all places are taken, the oldest one gives way,
+  // but only after it has had kTimeToAsk to send its own.
   void accept_some() {
     auto const now = Clock::now();
     if (connections.size() == kMostConnections && connections.front().until <= now) {
       connections.erase(connections.begin());
     }
     while (connections.size() < kMostConnections) {
-      auto fd = accept_same_user(listener);
+      auto fd = os::accept_same_user(listener);
       if (!fd) {
         paused = errno != EAGAIN;
         return;
@@ -104,10 +120,10 @@ struct Serving {
   }
 };
 
-/// Whether there is something to receive before the deadline.
+/// Whether something arrives before the deadline.
 bool await_answer(int connection, TimePoint deadline, std::function<void()> const& look) {
   pollfd watched{connection, POLLIN, 0};
-  while (poll(&watched, 1, kSliceMs) <= 0) {
+  while (poll(&watched, 1, kLookMs) <= 0) {
     if (Clock::now() >= deadline) {
       return false;
     }
@@ -128,14 +144,64 @@ Result<os::UniqueFd> make_segment() {
   return fd;
 }
 
+SegmentInput read_segment_request(int connection, SegmentRequest& request) {
+  SegmentPacket packet;
+  ssize_t const n = recv(connection, &packet, sizeof packet, MSG_DONTWAIT | MSG_TRUNC);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return SegmentInput::nothing_yet;
+  }
+  if (n != sizeof packet || packet.magic != kSegmentMagic) {
+    return SegmentInput::gone;
+  }
+  request = {packet.key, packet.rank};
+  return SegmentInput::request;
+}
+
+void send_segment(int connection, int segment) {
+  os::send_packet(connection, std::string_view(&kYes, 1), segment, MSG_DONTWAIT);
+}
+
+void refuse_segment(int connection, std::string const& reason) {
+  os::send_packet(connection, kNo + reason.substr(0, kReason), -1, MSG_DONTWAIT);
+}
+
+Result<void> request_segment(int connection, SegmentRequest const& request) {
+  SegmentPacket packet;
+  packet.key = request.key;
+  packet.rank = request.rank;
+  if (os::send_packet(connection, {reinterpret_cast<char const*>(&packet), sizeof packet}) < 0) {
+    return os::local_socket_error("cannot send the request", errno);
+  }
+  return {};
+}
+
+Result<os::UniqueFd> receive_segment(int connection) {
+  std::array<char, kReason + 1> text{};
+  os::UniqueFd segment;
+  ssize_t const n = os::receive_packet(connection, text, segment);
+  if (n < 0) {
+    return os::local_socket_error("no answer", errno);
+  }
+  if (n == 0) {
+    return fail(Errc::closed, "it closed the connection without an answer");
+  }
+  if (text[0] == kNo) {
+    return fail(Errc::refused, std::string(text.data() + 1, static_cast<std::size_t>(n) - 1));
+  }
+  if (text[0] != kYes || !segment) {  // at its limit of descriptors a process receives none
+    return fail(Errc::protocol, "the answer came without memory; is `ulimit -n` used up?");
+  }
+  return segment;
+}
+
 Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, int rank, TimePoint deadline,
                                    std::function<void()> const& look) {
   auto const fetch = [&]() -> Result<os::UniqueFd> {
-    auto connection = connect_for_segment(name, os::poll_time(deadline));
+    auto connection = os::connect_local(name, os::poll_time(deadline));
     if (!connection) {
       return connection;
     }
-    if (auto const sent = send_request(connection->get(), {key, rank}); !sent) {
+    if (auto const sent = request_segment(connection->get(), {key, rank}); !sent) {
       return sent.error();
     }
     if (!await_answer(connection->get(), deadline, look)) {
@@ -144,7 +210,7 @@ Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, i
     auto segment = receive_segment(connection->get());
     int const seals = segment ? fcntl(segment->get(), F_GET_SEALS) : 0;
     if (segment && (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)) != F_SEAL_SHRINK)) {
-      return fail(Errc::protocol, "what came is not shared memory of cxxrun's");
+      return fail(Errc::protocol, "the descriptor is not of memory that cxxrun shares");
     }
     return segment;
   };
@@ -158,11 +224,11 @@ Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, i
   return segment;
 }
 
-Result<void> serve_segment(SegmentSocket const& socket, int segment, std::uint64_t key, std::vector<int> ranks,
+Result<void> serve_segment(os::LocalSocket const& socket, int segment, std::uint64_t key, std::vector<int> ranks,
                            TimePoint deadline, int stop) {
-  Serving serving{socket.fd.get(), segment, key, ranks, stop};
+  SegmentServer server{socket.fd.get(), segment, key, ranks, stop};
   while (!ranks.empty()) {
-    auto const more = serving.turn(deadline);
+    auto const more = server.poll_once(deadline);
     if (!more) {
       return more.error();
     }
@@ -181,7 +247,7 @@ int SegmentMap::grow(std::uint64_t bytes) {
   if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY && bytes > most.rlim_cur) {
     return EFBIG;  // the kernel would send SIGXFSZ, which kills
   }
-  // Not ftruncate, which would make the file shorter again when another process has grown it meanwhile.
+  // Not ftruncate(): that would try to shrink the file when another process has grown it further.
   char const zero = 0;
   auto const n = os::retried([&] { return pwrite(fd_.get(), &zero, 1, static_cast<off_t>(bytes) - 1); });
   return n == 1 ? 0 : errno;
@@ -217,4 +283,4 @@ std::optional<std::uint64_t> SegmentMap::offset_of(void const* data, std::size_t
   return std::nullopt;
 }
 
-}  // namespace cxxrun::host
+}  // namespace cxxrun::worker

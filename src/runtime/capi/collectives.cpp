@@ -8,7 +8,7 @@
 namespace cxxrun::capi {
 namespace {
 
-/// `work` null: blocks.
+/// `work` null: blocks until the call is done.
 std::int32_t call(char const* function, cxxrun_comm* handle, comm::Call const& what, cxxrun_work** work) {
   return in_turn(function, handle, [&](Communicator& comm) {
     if (work == nullptr) {
@@ -38,7 +38,7 @@ static_assert(static_cast<int>(ReduceOp::max) == CXXRUN_MAX && static_cast<int>(
 static_assert(static_cast<int>(Wire::f16) == CXXRUN_WIRE_F16 && static_cast<int>(Wire::bf16) == CXXRUN_WIRE_BF16);
 static_assert(static_cast<int>(Backend::host) == CXXRUN_HOST && static_cast<int>(Backend::nccl) == CXXRUN_NCCL);
 
-/// The work of a handle; throws where it is none.
+/// Finds the Work of a handle; throws if there is none.
 std::shared_ptr<Work> work_of(char const* function, cxxrun_work const* handle) {
   auto work = Tables::own().find(handle);
   if (work == nullptr) {

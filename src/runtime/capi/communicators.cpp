@@ -1,4 +1,4 @@
-// Communicators in C: made, rebuilt, split and released, and what a training loop asks them beside collectives.
+// Communicators in C: creation, rebuild, split and release, and what a training loop needs besides collectives.
 #include <algorithm>
 #include <chrono>
 
@@ -6,13 +6,13 @@
 #include "cxxrun/failure.hpp"
 #include "src/runtime/capi/guard.hpp"
 #include "src/runtime/client/access.hpp"
-#include "src/runtime/client/ending.hpp"
-#include "src/runtime/gpu/nccl_gate.hpp"
+#include "src/runtime/client/interruption.hpp"
+#include "src/runtime/gpu/nccl_leftover.hpp"
 
 namespace cxxrun::capi {
 namespace {
 
-/// 0 is the default.
+/// 0 means the default.
 void take_time(std::int64_t given, char const* name, std::chrono::milliseconds& time) {
   if (given < 0) {
     refuse("cxxrun_init", std::string(name) + " is " + std::to_string(given) + ", not 0 (the default) or more");
@@ -115,7 +115,7 @@ std::int32_t cxxrun_split(cxxrun_comm* comm, std::int32_t color, std::int32_t ke
 std::int32_t cxxrun_arena(cxxrun_comm* comm, std::size_t bytes, void** memory) {
   return in_turn("cxxrun_arena", comm, [&](Communicator& its) {
     require(memory, "cxxrun_arena", "memory");
-    *memory = its.arena(bytes).allocate_bytes(bytes).data();  // the communicator holds what the Arena does
+    *memory = its.arena(bytes).allocate_bytes(bytes).data();  // the communicator keeps the memory alive
     return CXXRUN_OK;
   });
 }

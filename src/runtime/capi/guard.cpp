@@ -2,16 +2,89 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <new>
 #include <string_view>
+#include <unistd.h>
+#include <utility>
 
 #include "cxxrun/failure.hpp"
 
 namespace cxxrun::capi {
+
+// ---- handles
+
 namespace {
 
-/// Plain memory: nothing here may throw, and a thread's end destroys nothing.
+template <class Handle>
+Handle* handle_of(std::uintptr_t number) {
+  return reinterpret_cast<Handle*>(number);  // NOLINT(performance-no-int-to-ptr): never dereferenced
+}
+
+template <class Table, class Handle>
+auto find_in(Table const& table, Handle const* handle) {
+  auto const found = table.find(reinterpret_cast<std::uintptr_t>(handle));
+  return found == table.end() ? nullptr : found->second;
+}
+
+template <class Table, class Handle>
+auto take_from(Table& table, Handle const* handle) {
+  auto taken = find_in(table, handle);
+  table.erase(reinterpret_cast<std::uintptr_t>(handle));
+  return taken;
+}
+
+}  // namespace
+
+Tables& Tables::own() {
+  static std::atomic<Tables*> current{nullptr};
+  Tables* seen = current.load(std::memory_order_acquire);
+  while (seen == nullptr || seen->pid_ != getpid()) {
+    std::unique_ptr<Tables> fresh(new Tables(getpid()));
+    if (current.compare_exchange_strong(seen, fresh.get())) {  // the parent's tables and their locks stay as they are
+      return *fresh.release();
+    }
+  }
+  return *seen;
+}
+
+cxxrun_comm* Tables::add(Communicator comm) {
+  auto entry = std::make_shared<Comm>();
+  entry->comm.emplace(std::move(comm));
+  std::lock_guard const lock(mutex_);
+  comms_.emplace(++last_, std::move(entry));
+  return handle_of<cxxrun_comm>(last_);
+}
+cxxrun_work* Tables::add(Work work) {
+  auto entry = std::make_shared<Work>(std::move(work));
+  std::lock_guard const lock(mutex_);
+  works_.emplace(++last_, std::move(entry));
+  return handle_of<cxxrun_work>(last_);
+}
+
+std::shared_ptr<Comm> Tables::find(cxxrun_comm const* handle) {
+  std::lock_guard const lock(mutex_);
+  return find_in(comms_, handle);
+}
+std::shared_ptr<Work> Tables::find(cxxrun_work const* handle) {
+  std::lock_guard const lock(mutex_);
+  return find_in(works_, handle);
+}
+std::shared_ptr<Comm> Tables::take(cxxrun_comm const* handle) {
+  std::lock_guard const lock(mutex_);
+  return take_from(comms_, handle);
+}
+std::shared_ptr<Work> Tables::take(cxxrun_work const* handle) {
+  std::lock_guard const lock(mutex_);
+  return take_from(works_, handle);
+}
+
+// ---- failures
+
+namespace {
+
+/// Plain memory: using it never throws, and the end of a thread runs no destructor.
 struct Last {
   cxxrun_failure facts;
   std::array<char, 4096> text;
@@ -82,7 +155,7 @@ void refuse(char const* function, std::string const& why) {
 }
 
 void refuse_handle(char const* function, char const* name) {
-  refuse(function, std::string(name) + " is no handle of this process, or was released");
+  refuse(function, std::string(name) + " is not a handle of this process, or was released");
 }
 
 void require(void const* pointer, char const* function, char const* name) {

@@ -22,7 +22,7 @@ using cxxrun::ElasticSampler;
 static_assert(static_cast<int>(ElasticSampler::Tail::drop) == CXXRUN_TAIL_DROP);
 static_assert(static_cast<int>(ElasticSampler::Tail::pad) == CXXRUN_TAIL_PAD);
 
-// NOLINTNEXTLINE(readability-function-size): all there is to say of a step
+// NOLINTNEXTLINE(readability-function-size): a step needs all these parameters
 std::int32_t cxxrun_sampler_next(cxxrun_sampler* sampler, std::uint64_t size, std::int32_t tail, std::int32_t rank,
                                  std::int32_t world, std::size_t per_rank, std::uint64_t* samples, std::size_t* taken) {
   constexpr char const* kMe = "cxxrun_sampler_next";

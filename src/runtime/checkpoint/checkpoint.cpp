@@ -5,8 +5,8 @@
 #include <mutex>
 #include <thread>
 
-#include "src/base/os/quiet_thread.hpp"
 #include "src/base/os/system.hpp"
+#include "src/base/os/thread.hpp"
 #include "src/base/worker/agent_link.hpp"
 #include "src/base/worker/recorder.hpp"
 #include "src/runtime/checkpoint/files.hpp"
@@ -29,13 +29,13 @@ Header header_of(std::uint64_t step, std::uint64_t generation, std::string const
   return header;
 }
 
-// Tells the agent for how long the caller was held up here: the account of the job has it apart from the training.
-class HeldUp {
+// Reports to the agent how long the caller was blocked here: the job's time accounting lists it apart from training.
+class CheckpointTimer {
  public:
-  HeldUp() = default;
-  HeldUp(HeldUp const&) = delete;
-  HeldUp& operator=(HeldUp const&) = delete;
-  ~HeldUp() {
+  CheckpointTimer() = default;
+  CheckpointTimer(CheckpointTimer const&) = delete;
+  CheckpointTimer& operator=(CheckpointTimer const&) = delete;
+  ~CheckpointTimer() {
     if (auto* const page = worker::process_page()) {
       worker::note_checkpoint(*page, Clock::now() - since_);
     }
@@ -45,7 +45,7 @@ class HeldUp {
   TimePoint since_ = Clock::now();
 };
 
-// A temporary that goes when the save does not succeed.
+// A temporary file; removed on destruction unless it was published.
 struct Temporary {
   Directory const& directory;
   std::string name{};
@@ -66,20 +66,21 @@ struct Checkpoint::Impl {
   Options options;
   Claim claim;
   Directory directory;
-  std::vector<std::byte> buffer{};  // of save_async; belongs to the thread while one runs
+  std::vector<std::byte> buffer{};  // of save_async(); belongs to the thread while one runs
   std::thread thread{};
-  std::exception_ptr failed{};  // by the thread; read after it was joined
+  std::exception_ptr failed{};  // set by the thread; read after it was joined
   mutable std::mutex mutex{};
   std::optional<std::uint64_t> saved{};  // under the mutex
 
   Impl(Options given, std::uint64_t generation)
       : options(std::move(given)),
-        // As it will be read back, so that the two compare equal.
+        // In the form in which it will be read back, so that the two compare equal.
         claim(parse_claim(
                   format_claim({options.run.empty() ? os::variable("TORCHELASTIC_RUN_ID") : options.run, generation}))
                   .value_or(Claim{"", generation})),
         directory(options.directory) {}
 
+  /// Checks the options and the model of existing checkpoints, and claims the directory.
   void open() {
     if (options.keep < 1) {
       throw Failure(fail(Errc::usage, "checkpoint directory \"" + options.directory + "\": keep is " +
@@ -96,6 +97,7 @@ struct Checkpoint::Impl {
     directory.remove_stale();
   }
 
+  /// Writes without the lock, since that may take minutes. The claim is checked under the lock before and after.
   void write(Header const& header, std::vector<Blob> const& blobs) {
     Temporary temporary(directory);
     {
@@ -105,7 +107,7 @@ struct Checkpoint::Impl {
     }
     directory.write(temporary.fd, temporary.name, header, blobs);
     auto const lock = directory.lock();
-    directory.admit(claim, When::saving);  // a newer generation may have come while this one wrote
+    directory.admit(claim, When::saving);  // a newer generation may have come during the write
     directory.publish(temporary.fd, temporary.name, header.step);
     {
       std::lock_guard const guard(mutex);
@@ -113,7 +115,7 @@ struct Checkpoint::Impl {
     }
     try {
       directory.prune(header.step, options.keep);
-    } catch (Failure const&) {  // it is saved; the next save tries again
+    } catch (Failure const&) {  // the checkpoint is saved; the next save tries to prune again
     }
   }
 
@@ -144,7 +146,7 @@ struct Checkpoint::Impl {
 
 Checkpoint::Checkpoint(Options options, std::uint64_t generation)
     : impl_(std::make_unique<Impl>(std::move(options), generation)) {
-  HeldUp const told;
+  CheckpointTimer const timer;
   impl_->open();
 }
 
@@ -152,19 +154,19 @@ Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 
 Checkpoint::~Checkpoint() {
   if (impl_ && impl_->thread.joinable()) {
-    HeldUp const told;
+    CheckpointTimer const timer;
     impl_->thread.join();
   }
 }
 
 void Checkpoint::save(std::uint64_t step, std::vector<Blob> const& blobs) {
-  HeldUp const told;
+  CheckpointTimer const timer;
   impl_->wait();
   impl_->write(header_of(step, impl_->claim.generation, impl_->options.model, blobs), blobs);
 }
 
 void Checkpoint::save_async(std::uint64_t step, std::vector<Blob> const& blobs) {
-  HeldUp const told;
+  CheckpointTimer const timer;
   impl_->wait();
   auto header = header_of(step, impl_->claim.generation, impl_->options.model, blobs);
   auto copies = impl_->copy(blobs);
@@ -178,7 +180,7 @@ void Checkpoint::save_async(std::uint64_t step, std::vector<Blob> const& blobs) 
 }
 
 void Checkpoint::wait() {
-  HeldUp const told;
+  CheckpointTimer const timer;
   impl_->wait();
 }
 
@@ -188,7 +190,7 @@ std::optional<std::uint64_t> Checkpoint::saved_step() const {
 }
 
 std::optional<Checkpoint::Loaded> Checkpoint::latest() const {
-  HeldUp const told;
+  CheckpointTimer const timer;
   std::vector<std::string> skipped;
   auto steps = impl_->directory.steps();
   for (std::size_t i = 0; i < steps.size();) {
@@ -198,7 +200,7 @@ std::optional<Checkpoint::Loaded> Checkpoint::latest() const {
       return *std::move(loaded);
     }
     auto const now = impl_->directory.steps();
-    // Pruned since it was listed: a newer one has come. Another writer of the same step may have put it there again.
+    // The file was pruned after it was listed, so a newer checkpoint exists. Or another writer has replaced it.
     if (loaded.error().code == Errc::not_found || std::find(now.begin(), now.end(), steps[i]) == now.end()) {
       skipped.clear();
       steps = now;
@@ -211,8 +213,8 @@ std::optional<Checkpoint::Loaded> Checkpoint::latest() const {
   if (impl_->options.refuse_damaged && !skipped.empty()) {
     std::string const others = skipped.size() > 1 ? " (and " + std::to_string(skipped.size() - 1) + " more)" : "";
     throw Failure(fail(Errc::protocol, impl_->directory.title() +
-                                           ": none of its checkpoints is whole: " + skipped.front() + others +
-                                           "; put a whole one there, or give an empty directory to begin anew"));
+                                           ": all of its checkpoints are damaged: " + skipped.front() + others +
+                                           "; restore one, or use an empty directory to start from scratch"));
   }
   return std::nullopt;
 }

@@ -7,9 +7,9 @@
 
 namespace cxxrun::checkpoint {
 
-/// The checksum of what was checksummed before (`crc`, 0 at the start) followed by `bytes`.
+/// CRC of the bytes seen so far (`crc`, 0 at the start) followed by `bytes`.
 [[nodiscard]] std::uint32_t crc32c(std::span<std::byte const> bytes, std::uint32_t crc = 0);
-/// The same without the processor's instruction; crc32c() takes it where there is none.
+/// The same without the CPU's instruction; crc32c() falls back to it.
 [[nodiscard]] std::uint32_t crc32c_portable(std::span<std::byte const> bytes, std::uint32_t crc = 0);
 
 }  // namespace cxxrun::checkpoint

@@ -1,5 +1,5 @@
-// A checkpoint directory on disk: opening, locking, writing and reading whole files. Shell; who holds which lock, and
-// why: docs/design/checkpoint_format.md.
+// A checkpoint directory on disk: opening, locking, writing and reading whole files. Shell.
+// docs/design/checkpoint_format.md describes the locks.
 #pragma once
 
 #include <chrono>
@@ -13,43 +13,44 @@
 
 namespace cxxrun::checkpoint {
 
-/// A file whose header is whole and of the step in its name.
-struct Opened {
+/// A file with a valid header whose step matches the file name.
+struct OpenedFile {
   os::UniqueFd fd;
   Header header;
 };
 
-/// Every function throws Failure, with the path and the remedy.
+/// A checkpoint directory. Every function throws Failure with the path and the remedy.
 class Directory {
  public:
-  /// Makes the directory if its parent exists. Failure (permission) naming the user who may have made it beforehand.
+  /// Creates the directory if its parent exists. Failure (permission) names another user who may have made it.
   explicit Directory(std::string path);
 
-  /// Failure (in_use), when it is not to be had in time: holders have only short work to do. It names the holder, where
-  /// that is known.
+  /// Takes the lock. Holders only have short work to do: after `patience`, Failure (in_use), which names the holder if
+  /// it is known.
   [[nodiscard]] os::FileLock lock(std::chrono::milliseconds patience = std::chrono::seconds(60)) const;
 
-  /// These five need the lock.
-  void admit(Claim const& mine, When when) const;  ///< throws, or the directory is ours
+  /// The next five functions require the lock.
+  void admit(Claim const& mine, When when) const;  ///< returns if this process may use the directory, else throws
   [[nodiscard]] os::UniqueFd make_temporary(std::uint64_t step, std::string& name) const;
-  /// Renames, closes `file`, and forces the directory to disk.
+  /// Renames the file, closes it, and forces the directory to disk.
   void publish(os::UniqueFd& file, std::string const& temporary, std::uint64_t step) const;
-  /// Removes whole checkpoints but `keep` of the highest steps and that of `step`, damaged ones older than all that
-  /// stay, and what dead writers left. What cannot be removed stays until the next time.
+  /// Keeps the complete checkpoint of `step` and those of the highest other steps, `keep` in all. Removes the others,
+  /// damaged ones older than the kept ones, and the temporary files of dead writers. What cannot be removed stays until
+  /// the next call.
   void prune(std::uint64_t step, int keep) const;
-  /// The last part of prune() alone.
+  /// Only removes the temporary files of dead writers.
   void remove_stale() const;
 
   void remove(std::string const& name) const noexcept;
-  /// Fills a temporary with blobs, checksums and header, and forces it to disk.
+  /// Writes blobs, checksums and header into a temporary file and forces it to disk.
   void write(os::UniqueFd const& file, std::string const& name, Header header,
              std::vector<Checkpoint::Blob> const& blobs) const;
 
-  [[nodiscard]] std::vector<std::uint64_t> steps() const;  ///< by name, highest first
-  /// The header of a file of the right size; the blobs are not looked at. Errors as of decode(), not_found when
-  /// the file has gone.
+  [[nodiscard]] std::vector<std::uint64_t> steps() const;  ///< from the file names, highest first
+  /// The header of a file of the right size, without reading the blobs. Errors as for decode(); not_found if the file
+  /// has been removed.
   [[nodiscard]] Result<Header> header(std::uint64_t step) const;
-  /// The same with everything in it, all checksums right.
+  /// Reads the whole file and verifies all checksums.
   [[nodiscard]] Result<Checkpoint::Loaded> load(std::uint64_t step, std::string const& model) const;
 
   [[nodiscard]] std::string path_of(std::string const& name) const { return path_ + "/" + name; }
@@ -59,16 +60,16 @@ class Directory {
  private:
   [[nodiscard]] std::vector<std::string> names() const;
   [[nodiscard]] Result<os::UniqueFd> open_step(std::string const& name, struct stat& facts) const;
-  [[nodiscard]] Result<Opened> open_whole(std::uint64_t step) const;
-  /// Where others may write, anybody may leave a file: to be believed is that of this user, root or the directory's
-  /// owner, who is no stranger.
+  [[nodiscard]] Result<OpenedFile> open_whole(std::uint64_t step) const;
+  /// Whether the file belongs to another user than this one, root or the owner of the directory. Where others may
+  /// write, anybody may leave a file; such a file is not trusted.
   [[nodiscard]] bool is_strangers(struct stat const& file) const;
 
   std::string path_;
   os::Folder folder_;
 };
 
-/// Failure (usage) when the file is of another model.
+/// Failure (usage) if the file is of another model.
 void require_model(std::string const& path, Header const& header, std::string const& model);
 
 }  // namespace cxxrun::checkpoint

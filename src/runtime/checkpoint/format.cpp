@@ -1,6 +1,7 @@
 #include "src/runtime/checkpoint/format.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <set>
 
@@ -11,14 +12,14 @@
 namespace cxxrun::checkpoint {
 namespace {
 
-// The first byte is no text, the last ones do not survive a transfer that means well with line ends.
+// The first byte is not text, and a transfer that converts line ends damages the last ones.
 constexpr std::string_view kMagic =
     "\x89"
     "cxxr\r\n\n";
 constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kFixedBytes = 40;  // up to the model's name
+constexpr std::size_t kFixedBytes = 40;  // up to the name of the model
 constexpr std::size_t kCrcBytes = 4;
-constexpr std::size_t kEntryBytes = 16;  // and the name
+constexpr std::size_t kEntryBytes = 16;  // plus the name
 constexpr std::size_t kStepDigits = 20;
 constexpr std::string_view kClaim = "generation ";
 constexpr std::string_view kOfRun = " of run ";
@@ -102,6 +103,7 @@ std::vector<std::byte> encode(Header const& header) {
     put_text(to, entry.name);
   }
   put(to, crc32c(std::as_bytes(std::span(to))));
+  assert(to.size() == header_bytes(header));  // readers find the blobs by that size
   auto const bytes = std::as_bytes(std::span(to));
   return {bytes.begin(), bytes.end()};
 }
@@ -109,9 +111,9 @@ std::vector<std::byte> encode(Header const& header) {
 Result<std::size_t> decode_preamble(std::span<std::byte const> bytes) {
   ByteReader from(as_text(bytes));
   if (from.take(kMagic.size()) != kMagic) {
-    return damaged("does not begin like a checkpoint");
+    return damaged("is not a checkpoint file");
   }
-  (void)from.number<std::uint32_t>();  // the version: judged when the checksum has been
+  (void)from.number<std::uint32_t>();  // the version is checked after the checksum
   std::size_t const size = from.number<std::uint32_t>();
   if (!from.ok() || size < kFixedBytes + kCrcBytes || size > kMostHeaderBytes) {
     return damaged("its header is damaged");
@@ -125,7 +127,7 @@ Result<Header> decode(std::span<std::byte const> bytes, std::uint64_t size) {
     return length.error();
   }
   if (bytes.size() != *length) {
-    return damaged("it ends in its header");
+    return damaged("it is truncated within its header");
   }
   ByteReader crc(as_text(bytes.last(kCrcBytes)));
   bytes = bytes.first(bytes.size() - kCrcBytes);
@@ -150,8 +152,8 @@ Result<Header> decode(std::span<std::byte const> bytes, std::uint64_t size) {
     entry.name = from.text();
     header.blobs.push_back(std::move(entry));
   }
-  if (!from.at_end() || refusal(header)) {  // the checksum is right: not written by this library
-    return damaged("its header makes no sense");
+  if (!from.at_end() || refusal(header)) {  // the checksum is right, so another program wrote it
+    return damaged("its header is invalid");
   }
   std::uint64_t const expected = *file_bytes(header);
   if (size != expected) {
@@ -208,8 +210,9 @@ Admission admit(Claim const& mine, std::optional<Claim> const& theirs, When when
     return {who + ": the job was started again elsewhere; end this process", false};
   }
   if (theirs->generation > mine.generation) {
-    return {who + ": it was given up, end it (or remove the file \"generation\" there, if no other job uses it)",
-            false};
+    return {
+        who + ": this process was given up; end it (or remove the file \"generation\" there, if no other job uses it)",
+        false};
   }
   return {"", theirs->generation < mine.generation};
 }

@@ -12,7 +12,7 @@ Arena::Arena(std::span<std::byte> memory, std::shared_ptr<void const> owner, std
 
 std::span<std::byte> Arena::allocate_bytes(std::size_t bytes) {
   std::size_t const before = used();
-  // Rounding up cannot overflow: no object is larger than half the address space.
+  // The rounding cannot overflow: no object is larger than half the address space.
   std::size_t const first = std::min(size(), (before + kAlignment - 1) / kAlignment * kAlignment);
   if (bytes > size() - first) {
     throw Failure(fail(Errc::usage, (holder_.empty() ? "" : holder_ + ": ") + "arena exhausted: asked for " +

@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "src/base/core/call.hpp"
-#include "src/base/core/rank_name.hpp"
-#include "src/base/os/watchdog.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/thread.hpp"
 #include "src/runtime/client/access.hpp"
 #include "src/runtime/client/device_memory.hpp"
-#include "src/runtime/client/ending.hpp"
 #include "src/runtime/client/engine.hpp"
-#include "src/runtime/client/family.hpp"
 #include "src/runtime/client/generations.hpp"
+#include "src/runtime/client/group_registry.hpp"
+#include "src/runtime/client/interruption.hpp"
 #include "src/runtime/client/local_facts.hpp"
 #include "src/runtime/comm/requests.hpp"
 
@@ -42,15 +42,16 @@ void Work::wait_on(Stream stream) {
 struct Communicator::Impl {
   std::shared_ptr<client::Generations> generations;
   bool is_group = false;
-  WorkerEnv env{};  ///< of the world that was met last; in a group with its own rank and size
+  WorkerEnv env{};  ///< of the world that was met last; a group has its own rank and size here
   std::vector<std::string> hosts{};
-  std::vector<int> names{};  ///< by rank: its rank in the whole world
-  std::shared_ptr<client::Family> family{};
+  std::vector<int> names{};  ///< by rank: its rank in the world
+  std::shared_ptr<client::GroupRegistry> registry{};
   std::shared_ptr<client::Engine> engine{};
-  worker::AgentLink::Watch watch{};  ///< before the engine goes, the link's thread must have let go of it
-  std::string unmet{};               ///< why the last attempt met no world
+  worker::AgentLink::Watch
+      watch{};  ///< declared after the engine, so that the link's thread lets go of the engine before it is destroyed
+  std::string unmet{};  ///< why the last attempt to meet a world failed
   comm::Requests requests{};
-  std::int32_t wanted = 0;  ///< this rank's part of the maximum under way, and its result
+  std::int32_t wanted = 0;  ///< this rank's part of the maximum in progress, and its result
   Work agreeing{};
 
   [[nodiscard]] int name() const { return names[static_cast<std::size_t>(env.rank)]; }
@@ -68,16 +69,16 @@ struct Communicator::Impl {
       engine->require_own();
     }
   }
-  // What no rank may ask for ends the Communicator: the others must not wait for this rank's next call.
+  // An invalid call ends the Communicator, so that the others do not wait for this rank's next call.
   void check(comm::Call const& call) const {
-    if (is_group && family->given_up()) {
+    if (is_group && registry->given_up()) {
       throw Failure(fail(Errc::usage, here() + ": " + comm::describe(call) + " in a group of generation " +
                                           std::to_string(env.generation) +
                                           ", which has ended; after rebuild() split the Communicator again"));
     }
     auto why = comm::refusal(call, env.rank, env.world_size);
     if (!why && engine->device() != nullptr) {
-      engine->require_own();  // in a forked child CUDA must not be asked, either
+      engine->require_own();  // a forked child must not call CUDA
       why = engine->device()->refusal(call);
     } else if (!why) {
       why = client::out_of_reach(call);
@@ -86,9 +87,9 @@ struct Communicator::Impl {
       Failure const failure(fail(Errc::usage, here() + ": " + *why));
       auto const ended = std::make_exception_ptr(failure);
       engine->refuse(failure);
-      family->keep(ended);  // before peers can tell another group that this rank left
+      registry->keep(ended);  // before peers can tell another group that this rank has left
       engine->leave();
-      family->end(ended, here());
+      registry->end(ended, here());
     }
   }
   void run(comm::Call const& call) const {
@@ -96,9 +97,9 @@ struct Communicator::Impl {
     engine->run(call);
   }
 
-  // Without success the world of before stays what it is: finished.
+  // If it fails, the old world stays what it was: finished.
   void join() {
-    client::Joined joined;
+    client::JoinResult joined;
     try {
       joined = generations->join();
     } catch (PeerFailure const& failure) {
@@ -108,7 +109,7 @@ struct Communicator::Impl {
     unmet.clear();
     take(std::move(joined));
   }
-  void take(client::Joined joined) {
+  void take(client::JoinResult joined) {
     env = generations->env();
     requests.new_generation();
     agreeing = {};
@@ -117,28 +118,29 @@ struct Communicator::Impl {
     env.world_size = static_cast<int>(joined.hosts.size());
     hosts = std::move(joined.hosts);
     names = std::move(joined.names);
-    family = std::move(joined.family);
+    registry = std::move(joined.registry);
     engine = client::Engine::shared(std::move(joined.backend), generations->recorder());
-    watch = generations->watch([raw = engine.get()] { raw->abort(host::stopped_by_launcher()); },
-                               [raw = engine.get()](std::function<void()> answer) { raw->hurry(std::move(answer)); });
+    watch = generations->watch(
+        [raw = engine.get()] { raw->abort(host::stopped_by_launcher()); },
+        [raw = engine.get()](std::function<void()> answer) { raw->give_up_early(std::move(answer)); });
   }
 
-  /// Null for a rank that wants no group.
+  /// Null if this rank wants no group.
   std::unique_ptr<Impl> split(comm::Wish wish) {
     auto joined = generations->split({.run = [this](comm::Call const& call) { run(call); },
-                                      .face_trouble = [this] { engine->face_trouble(); },
+                                      .throw_trouble = [this] { engine->throw_trouble(); },
                                       .rank = env.rank,
                                       .size = env.world_size,
-                                      .family = family,
+                                      .registry = registry,
                                       .recorder = generations->recorder()},
                                      wish);
     if (joined.backend == nullptr) {
       return nullptr;
     }
     auto group = std::unique_ptr<Impl>(new Impl{.generations = generations, .is_group = true});
-    group->requests = requests;  // what has been answered is not asked of it
+    group->requests = requests;  // the group does not repeat requests that were answered
     group->take(std::move(joined));
-    family->adopt(group->engine);
+    registry->adopt(group->engine);
     return group;
   }
 
@@ -148,17 +150,17 @@ struct Communicator::Impl {
       return;
     }
     auto const time = generations->options().abort_deadline;
-    os::Watchdog const watchdog(time, here() + ": the communicator cannot be given up within " +
-                                          std::to_string(time.count()) + " ms; the process ends, to be started anew");
+    os::Watchdog const watchdog(time, here() + ": cannot abort the communicator within " +
+                                          std::to_string(time.count()) + " ms: exiting, to be restarted");
     engine->abort(host::stopped_by_launcher());
-    family->give_up();
+    registry->give_up();
     engine->close();
   }
 
   void rebuild() {
     give_up();
     std::string const ended = engine == nullptr ? "" : engine->why();
-    std::string const why = ended.empty() && family != nullptr ? family->why() : ended;
+    std::string const why = ended.empty() && registry != nullptr ? registry->why() : ended;
     generations->await_next(unmet.empty() ? why : unmet);
     join();
   }
@@ -175,7 +177,7 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
 }
 Communicator::~Communicator() {
   if (impl_ != nullptr && impl_->engine != nullptr) {
-    impl_->engine->close();  // Works and Arenas may live on
+    impl_->engine->close();  // Works and Arenas may outlive the Communicator
   }
 }
 
@@ -195,7 +197,7 @@ Communicator Communicator::init(WorkerEnv const& env, Options const& options) {
     try {
       first ? self.join() : self.rebuild();
       return comm;
-    } catch (PeerFailure const&) {  // this process is healthy, and has met nobody yet
+    } catch (PeerFailure const&) {  // this process is healthy, but has not met a world yet
       if (!self.generations->can_go_on()) {
         throw;
       }
@@ -219,14 +221,14 @@ void Communicator::rebuild() {
   impl_->rebuild();
 }
 bool Communicator::can_rebuild() const {
-  // Whom the others gave up has to end: nobody else tells the launcher that there was a failure.
+  // A rank that the others gave up has to end: nothing else tells the launcher of the failure.
   bool const given_up =
-      impl_->engine != nullptr && (impl_->engine->blames(impl_->name()) || impl_->family->blames(impl_->name()));
+      impl_->engine != nullptr && (impl_->engine->blames(impl_->name()) || impl_->registry->blames(impl_->name()));
   return !impl_->is_group && impl_->generations->can_go_on() && !given_up;
 }
 
 void Communicator::report_step(std::uint64_t completed) {
-  impl_->require_own();  // the page is the parent's
+  impl_->require_own();  // in a forked child the page belongs to the parent
   if (auto* const page = impl_->generations->page()) {
     worker::note_step(*page, completed);
   }
@@ -238,7 +240,7 @@ bool Communicator::checkpoint_wanted() {
   std::exchange(impl_->agreeing, Work()).wait();
   bool const alone = world_size() == 1;
   if (alone) {
-    barrier();  // throws when the generation is over
+    barrier();  // throws if the generation is over
   }
   auto const agreed = alone ? impl_->requests.mine(asked, ends) : comm::Wanted{impl_->wanted};
   impl_->wanted = static_cast<std::int32_t>(impl_->requests.answer(agreed, asked, ends));

@@ -8,12 +8,12 @@
 namespace cxxrun::client {
 namespace {
 
-// Of cuda.h, by number: no CUDA header here.
+// Values from cuda.h: this file includes no CUDA header.
 constexpr int kMemoryType = 2;
 constexpr int kIsManaged = 8;
 constexpr unsigned kOfDevice = 2;
 
-/// Libraries that this process has loaded so far. dlopen() reads files to say that one is not loaded; this does not.
+/// Counts the libraries loaded so far. dlopen() reads files to find out that a library is not loaded; this does not.
 unsigned long long libraries_loaded() {
   unsigned long long number = 0;
   ::dl_iterate_phdr(
@@ -42,7 +42,7 @@ DeviceMemory::Driver DeviceMemory::driver() noexcept {
   }
   void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
   Driver found = nullptr;
-  if (library != nullptr) {  // it stays loaded from now on
+  if (library != nullptr) {  // the library stays loaded from now on
     found = reinterpret_cast<Driver>(::dlsym(library, "cuPointerGetAttributes"));
     driver_.store(found, std::memory_order_release);
   }
@@ -58,7 +58,7 @@ bool DeviceMemory::ask(void const* memory) noexcept {
   unsigned managed = 0;
   std::array<int, 2> which{kMemoryType, kIsManaged};
   std::array<void*, 2> answers{&type, &managed};
-  // An error means that nothing of CUDA's is there: before cuInit(), or for memory it has never heard of.
+  // An error means that this is not CUDA memory: cuInit() was not called, or CUDA does not know the address.
   int const error = answering(2, which.data(), answers.data(), reinterpret_cast<std::uintptr_t>(memory));
   return error == 0 && type == kOfDevice && managed == 0;
 }

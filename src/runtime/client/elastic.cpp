@@ -19,19 +19,20 @@ class Training {
     recover(comm);
     for (bool more = true; more;) {
       more = task_.step(comm);
-      comm.report_step(task_.completed());  // never of what was loaded: it is no progress of this generation
+      comm.report_step(task_.completed());  // not after a load: that is no progress of this generation
     }
-    comm.barrier();  // nobody leaves while another may still need its state
+    comm.barrier();  // no rank leaves while another may still need its state
   }
 
+  /// Brings all ranks to the same state (plan_recovery), and tracks whether this rank's state is complete.
   void recover(Communicator& comm) {
     auto const ranks = comm.all_gather_value(Standing{task_.completed(), !whole_, client::Access::met_before(comm)});
     Recovery const recovery = plan_recovery(ranks);
     if (recovery.load) {
       if (comm.rank() == 0 && torn_) {
         throw Failure({Errc::closed,
-                       "the state of rank 0 is half that of a rank which died while it gave it away; the "
-                       "process ends, to be started anew"});
+                       "rank 0 has only a part of the state of a rank that died while sending it; the process ends, to "
+                       "be restarted"});
       }
       on_rank_0(comm, [this] { task_.load(); });
     }
@@ -49,8 +50,8 @@ class Training {
 
  private:
   ElasticTask& task_;
-  bool whole_ = false;  ///< the state is one that training came to, here or elsewhere
-  bool torn_ = false;   ///< another's has come in part
+  bool whole_ = false;  ///< the state results from training, here or on another rank
+  bool torn_ = false;   ///< only a part of another rank's state has arrived
 };
 
 }  // namespace
@@ -78,7 +79,8 @@ Recovery plan_recovery(std::span<Standing const> ranks) {
   for (Standing const& rank : ranks) {
     newest = rank.fresh ? newest : std::max(newest, rank.generation);
   }
-  std::optional<std::size_t> donor;  // the lowest rank with the highest step, of those that were there to the last
+  std::optional<std::size_t>
+      donor;  // lowest rank with the highest step, among the ranks that were in the last generation
   std::uint64_t lowest = UINT64_MAX;
   bool any_fresh = false;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {

@@ -5,20 +5,57 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/os/quiet_thread.hpp"
+#include "src/base/os/thread.hpp"
 #include "src/runtime/cpu/common/own_process.hpp"
 
 namespace cxxrun::client {
 
-/// Nobody rings when a call of the device's is done: how long who waits for one sleeps at a time. Longer when it has
-/// waited for long: a short wait is often for what the device needs next.
+KeptFailure::KeptFailure(std::exception_ptr const& why) noexcept : why_(why) {
+  try {
+    std::rethrow_exception(why);
+  } catch (PeerFailure const& failure) {
+    why_ = failure;
+  } catch (Failure const& failure) {
+    why_ = failure;
+  } catch (...) {  // NOLINT(bugprone-empty-catch): kept as it is
+  }
+}
+
+void KeptFailure::raise() const {
+  if (auto const* const peer = std::get_if<PeerFailure>(&why_)) {
+    throw PeerFailure(*peer);
+  }
+  if (auto const* const failure = std::get_if<Failure>(&why_)) {
+    throw Failure(*failure);
+  }
+  std::rethrow_exception(std::get<std::exception_ptr>(why_));
+}
+
+std::string KeptFailure::sentence() const {
+  try {
+    raise();
+  } catch (std::exception const& failure) {
+    return failure.what();
+  } catch (...) {
+    return "a failure of an unknown type";
+  }
+}
+
+bool KeptFailure::blames(int rank) const noexcept {
+  auto const* const peer = std::get_if<PeerFailure>(&why_);
+  return peer != nullptr && peer->rank() == rank;
+}
+
+/// A device does not signal the end of a call, so poll at these intervals. The first polls are shorter, because a short
+/// wait is often for something that the device needs next.
 constexpr Clock::duration kShortLook = std::chrono::microseconds(20);
 constexpr Clock::duration kLongLook = std::chrono::microseconds(200);
 
 Engine::Engine(std::unique_ptr<host::Backend> backend, worker::Recorder recorder)
     : pid_(::getpid()), backend_(std::move(backend)), recorder_(recorder), device_(backend_->device()) {
-  if (device_ !=
-      nullptr) {  // it waits for such a call, whatever its threads do: a stream may, or whoever asks is it done
+  // A device call counts as waiting whatever the process's threads do: a stream, or a thread that polls done(), may
+  // wait.
+  if (device_ != nullptr) {
     device_->report([recorder](bool busy) { busy ? recorder.waits() : recorder.goes_on(); });
   }
 }
@@ -27,7 +64,7 @@ std::shared_ptr<Engine> Engine::shared(std::unique_ptr<host::Backend> backend, w
   return {new Engine(std::move(backend), recorder), [](Engine* engine) {
             std::unique_ptr<Engine> owner(engine);
             if (engine->is_inherited()) {
-              // Even a destructor of a member may wait, for the thread that sleeps on it in the parent.
+              // Even the destructor of a member may block, waiting for a thread that exists only in the parent.
               static auto* const kept = new std::vector<std::unique_ptr<Engine>>;  // NOLINT: never destroyed
               kept->push_back(std::move(owner));
             }
@@ -50,7 +87,7 @@ void Engine::carry_out(comm::Call const& call) {
   recorder_.done();
 }
 
-// Without a ticket: the thread has done everything it was given, and sleeps or is about to.
+// Uses no ticket: the thread has finished all its work and sleeps, or is about to.
 template <class Body>
 void Engine::run_here(Body const& body) {
   require_own();
@@ -68,7 +105,7 @@ void Engine::run(comm::Call const& call) {
   run_here([&] { carry_out(call); });
 }
 
-void Engine::face_trouble() {
+void Engine::throw_trouble() {
   if (backend_->trouble() == host::Trouble::failed) {
     run_here([&] { backend_->run_within({.kind = comm::Kind::barrier}, Millis(1)); });
   }
@@ -120,7 +157,7 @@ std::uint64_t Engine::submit_to_device(comm::Call const& call) {
 
 bool Engine::done(std::uint64_t ticket) const noexcept {
   if (is_inherited()) {
-    return true;  // nothing would ever change here; wait() says why
+    return true;  // in a child nothing ever changes; wait() throws the reason
   }
   if ((ticket & kOnDevice) != 0) {
     return device_->done(ticket & ~kOnDevice);
@@ -137,7 +174,7 @@ void Engine::wait(std::uint64_t ticket) {
       recorder_.lost(failure);
       throw;
     }
-    // Whoever only lets a stream wait stays inside, for the page, until it waits itself or makes another call.
+    // A thread that only makes a stream wait stays inside the call, for the page, until it waits or calls again.
     if (newest_on_device_.load(std::memory_order_acquire) == ticket) {
       recorder_.done(noted_on_device_.load(std::memory_order_relaxed));
     }
@@ -161,7 +198,7 @@ bool Engine::wait_for(std::uint64_t ticket, Millis most) {
       break;
     }
     auto const look = std::clamp((now - began) / 16, kShortLook, kLongLook);
-    host::futex_wait(finished_, seen, rings ? left : std::min(left, look));
+    worker::futex_wait(finished_, seen, rings ? left : std::min(left, look));
   }
   timed_.fetch_sub(1);
   if (!done(ticket)) {
@@ -185,6 +222,7 @@ void Engine::wait_until(std::uint64_t completed) const {
   }
 }
 
+/// The Engine's thread. After a failure it completes the remaining calls without running them.
 void Engine::work() {
   for (std::uint64_t next = 1; await_call(next); ++next) {
     if (failed_.load(std::memory_order_relaxed) > next) {
@@ -198,12 +236,12 @@ void Engine::work() {
     completed_.notify_all();
     finished_.fetch_add(1);
     if (timed_.load() > 0) {
-      host::futex_wake_all(finished_);
+      worker::futex_wake_all(finished_);
     }
   }
 }
 
-/// Sleeps until there is that call; false: there will be none.
+/// Sleeps until call `next` exists; false: there will be no more calls.
 bool Engine::await_call(std::uint64_t next) const {
   auto last = submitted_.load();
   for (; last < next; last = submitted_.load()) {
@@ -218,13 +256,13 @@ void Engine::note_failure(std::uint64_t ticket) noexcept {
     throw;
   } catch (PeerFailure const& failure) {
     recorder_.lost(failure);
-  } catch (...) {  // NOLINT(bugprone-empty-catch): no peer's
+  } catch (...) {  // NOLINT(bugprone-empty-catch): not a failure of a peer
   }
   keep(ticket, why);
 }
 
 void Engine::keep(std::uint64_t ticket, std::exception_ptr const& why) noexcept {
-  if (failed_.load(std::memory_order_relaxed) == UINT64_MAX) {  // a call in the background may have been the first
+  if (failed_.load(std::memory_order_relaxed) == UINT64_MAX) {  // a call in the background may have failed first
     reason_.emplace(why);
     failed_.store(ticket, std::memory_order_release);
   }

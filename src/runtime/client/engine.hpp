@@ -1,17 +1,17 @@
-// Engine: carries out a Communicator's calls in order, on the caller's thread or on one of its own. Shell.
+// Engine: runs a Communicator's calls in order, on the caller's thread or on its own. Shell.
 //
-// A blocking call runs on the thread that makes it once nothing is under way: no thread is woken for it. submit()
-// hands to a thread that is started at its first use and sleeps between calls; it allocates nothing. Calls are
-// numbered (tickets), and since they are done in order, one number says which are done.
+// A blocking call runs on the thread that makes it, once nothing is in progress: no thread has to be woken for it.
+// submit() hands a call to the Engine's thread, which starts at the first use and sleeps between calls; it allocates
+// nothing. Calls are numbered (tickets). Since they run in order, one number says which are done.
 //
-// The first exception of the backend is kept: whatever was asked for after it, and every later call, throws it again.
+// The first exception of the backend is kept: all calls after the failed one throw it again.
 //
-// Of a backend with a device, calls on device memory are queued there by submit(), on the thread that calls it: their
-// tickets are points of that queue. A call on host memory does not wait for them, nor they for it.
+// If the backend has a device, submit() queues calls on device memory there, on the thread that calls it; their tickets
+// are points of the device's queue. Calls on host memory and calls on device memory do not wait for each other.
 //
-// In a forked child every call throws Failure: the peers take what it writes for its parent's.
+// In a forked child every call throws Failure, because the peers would take its data for the parent's.
 //
-// Threads: run(), submit() and allocate() by one thread at a time; done() and wait() by any.
+// Threads: run(), submit() and allocate() by one thread at a time; done() and wait() by any thread.
 #pragma once
 
 #include <array>
@@ -24,70 +24,85 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <variant>
 
 #include "cxxrun/failure.hpp"
 #include "src/base/core/call.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/worker/futex.hpp"
 #include "src/base/worker/recorder.hpp"
-#include "src/runtime/client/reason.hpp"
 #include "src/runtime/cpu/common/backend.hpp"
-#include "src/runtime/cpu/common/device_queue.hpp"
 #include "src/runtime/cpu/node/alarm.hpp"
 
 namespace cxxrun::client {
+
+/// A failure that is kept so that it can be thrown again. Threads: any.
+class KeptFailure {
+ public:
+  explicit KeptFailure(std::exception_ptr const& why) noexcept;
+
+  /// Throws a copy, so that threads that throw at the same time share nothing.
+  [[noreturn]] void raise() const;
+  [[nodiscard]] std::string sentence() const;
+  /// Whether it is a PeerFailure that names this rank.
+  [[nodiscard]] bool blames(int rank) const noexcept;
+
+ private:
+  std::variant<std::exception_ptr, Failure, PeerFailure> why_;
+};
 
 class Engine {
  public:
   explicit Engine(std::unique_ptr<host::Backend> backend, worker::Recorder recorder = {});
   ~Engine() { close(); }
-  /// One that stays in memory, untouched, where its last owner goes in a forked child: the thread, the peers and the
-  /// shared memory are the parent's.
+  /// If the last owner goes in a forked child, this Engine is not destroyed but stays in memory untouched: its thread,
+  /// its peers and the shared memory belong to the parent.
   static std::shared_ptr<Engine> shared(std::unique_ptr<host::Backend> backend, worker::Recorder recorder = {});
   Engine(Engine const&) = delete;
   Engine& operator=(Engine const&) = delete;
 
-  /// Returns when the call, and all before it, are done; throws what one of them failed with.
+  /// Returns when the call and all earlier ones are done; throws the failure of the first that failed.
   void run(comm::Call const& call);
-  /// The call's ticket. Blocks only while kSlots calls wait. Throws what an earlier call failed with.
+  /// Returns the call's ticket. Blocks only while kSlots calls wait. Throws the failure of an earlier call.
   [[nodiscard]] std::uint64_t submit(comm::Call const& call);
   [[nodiscard]] std::byte* allocate(std::size_t bytes);
 
   [[nodiscard]] bool done(std::uint64_t ticket) const noexcept;
   void wait(std::uint64_t ticket);
-  /// The same for at most so long; false: not done yet.
+  /// Waits for at most `most`; false: not done yet.
   [[nodiscard]] bool wait_for(std::uint64_t ticket, Millis most);
-  /// `stream` goes on when the call is done; of a call on host memory this waits.
+  /// Makes `stream` wait for the call; a call on host memory blocks this thread instead.
   void wait_on(std::uint64_t ticket, Stream stream);
-  /// Null without one.
+  /// Null if there is no device.
   [[nodiscard]] host::DeviceQueue* device() const { return device_; }
 
-  /// Ends everything with `failure`, as if a call had failed with it; the peers hear of it by leave(). Not while calls
-  /// run; throws what has ended it before.
+  /// Ends the Engine with `failure`, as if a call had failed with it; leave() tells the peers. Not while calls run. If
+  /// it had failed before, throws that failure.
   void refuse(Failure const& failure);
   /// Tells the peers that this rank makes no more calls. Not while calls run.
   void leave() noexcept;
-  /// Waits for what has been submitted, then leaves the peers. Allocated memory stays until the Engine is gone.
-  /// Nothing in a forked child.
+  /// Waits for submitted calls, then leaves the peers. Allocated memory stays until the Engine is destroyed. Does
+  /// nothing in a forked child.
   void close() noexcept;
-  /// Ends what is under way and all that comes with `facts`, from any thread; returns at once.
+  /// Makes the call in progress and all later ones throw `facts`. From any thread; returns at once.
   void abort(host::FailureFacts const& facts) noexcept { backend_->abort(facts); }
-  /// Ends what waits, now and later (host::Backend::hurry), from any thread; returns at once.
-  void hurry(std::function<void()> answer) noexcept { backend_->hurry(std::move(answer)); }
-  /// The sentence of the first failure; empty: none yet.
+  /// Makes waits give up, now and later (host::Backend::give_up_early). From any thread; returns at once.
+  void give_up_early(std::function<void()> answer) noexcept { backend_->give_up_early(std::move(answer)); }
+  /// The message of the first failure; empty if there is none.
   [[nodiscard]] std::string why() const;
-  /// Whether that is a PeerFailure which names this rank.
+  /// Whether the first failure is a PeerFailure that names this rank.
   [[nodiscard]] bool blames(int rank) const;
-  /// Throws what the next call will throw, as far as that is known without one.
-  void face_trouble();
+  /// Throws what the next call would throw, if that is known without a call.
+  void throw_trouble();
   [[nodiscard]] std::string describe() const { return backend_->describe(); }
   /// Throws Failure in a forked child.
   void require_own() const;
 
  private:
   static constexpr std::size_t kSlots = 256;
-  static constexpr std::uint64_t kOnDevice = std::uint64_t{1} << 63U;  ///< in a ticket: the rest is a point
-  static constexpr std::uint64_t kNoMore = std::uint64_t{1} << 62U;    ///< in submitted_: no other will follow
+  static constexpr std::uint64_t kOnDevice = std::uint64_t{1}
+                                             << 63U;  ///< bit of a ticket: the rest is a point of the device's queue
+  static constexpr std::uint64_t kNoMore = std::uint64_t{1} << 62U;  ///< bit of submitted_: no more calls will follow
 
   template <class Body>
   void run_here(Body const& body);
@@ -96,25 +111,26 @@ class Engine {
   void work();
   [[nodiscard]] bool await_call(std::uint64_t next) const;
   void wait_until(std::uint64_t completed) const;
-  void note_failure(std::uint64_t ticket) noexcept;                         // in a catch block
-  void keep(std::uint64_t ticket, std::exception_ptr const& why) noexcept;  // not by two at a time
+  void note_failure(std::uint64_t ticket) noexcept;                         // call it in a catch block
+  void keep(std::uint64_t ticket, std::exception_ptr const& why) noexcept;  // not by two threads at a time
   void throw_if_failed(std::uint64_t ticket) const;
   [[nodiscard]] bool is_inherited() const noexcept;
 
   int pid_;
   std::unique_ptr<host::Backend> backend_;
-  worker::Recorder recorder_;  // of whoever runs a call
+  worker::Recorder recorder_;  // used by the thread that runs a call
   host::DeviceQueue* device_;
-  std::atomic<std::uint64_t> newest_on_device_{0};  // a ticket; the call's number for the recorder is set before it
+  std::atomic<std::uint64_t> newest_on_device_{
+      0};  // a ticket; noted_on_device_, its number for the recorder, is set before it
   std::atomic<std::uint64_t> noted_on_device_{0};
   std::array<comm::Call, kSlots> slots_{};
-  std::uint64_t asked_ = 0;                        // tickets given; by whoever calls; the queue's calls only
-  std::atomic<std::uint64_t> submitted_{0};        // the last one that the thread may take
-  std::atomic<std::uint64_t> completed_{0};        // all up to this one are done or failed
-  host::FutexWord finished_{0};                    // counts what completed_ does, for those that wait_for()
-  std::atomic<int> timed_{0};                      // so many do
-  std::atomic<std::uint64_t> failed_{UINT64_MAX};  // the first one that failed; reason_ is set before it
-  std::optional<Reason> reason_;
+  std::uint64_t asked_ = 0;                        // last ticket of the queue; used by the calling thread only
+  std::atomic<std::uint64_t> submitted_{0};        // the last call that the thread may take
+  std::atomic<std::uint64_t> completed_{0};        // all calls up to this one are done or failed
+  worker::FutexWord finished_{0};                  // changes with completed_; futex for wait_for()
+  std::atomic<int> timed_{0};                      // number of threads in wait_for()
+  std::atomic<std::uint64_t> failed_{UINT64_MAX};  // the first call that failed; reason_ is set before it
+  std::optional<KeptFailure> reason_;
   bool left_ = false;
   std::thread thread_;
 };

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "src/base/core/rank_name.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun {
 namespace {
 
-/// "850 us", "1.2 ms", "12.3 s": two or three digits are what a person takes in.
+/// "850 us", "1.2 ms", "12.3 s": two or three digits are enough for a person.
 std::string readable(std::chrono::microseconds time) {
   auto const us = std::max<std::chrono::microseconds::rep>(time.count(), 0);
   if (us < 1000) {

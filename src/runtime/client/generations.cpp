@@ -1,5 +1,6 @@
 #include "src/runtime/client/generations.hpp"
 
+#include <cassert>
 #include <memory>
 #include <utility>
 
@@ -8,7 +9,8 @@
 
 namespace cxxrun::client {
 
-/// How long after a failure to meet the others the agent may say that this generation is over: the store goes first.
+/// After a failure to meet the others, how long to wait for the agent to say that the generation is over: the store
+/// goes first.
 constexpr Millis kAgentHears{5000};
 
 Generations::Generations(WorkerEnv env, Communicator::Options const& options)
@@ -21,26 +23,28 @@ Generations::Generations(WorkerEnv env, Communicator::Options const& options)
   }
 }
 
-Joined Generations::join() {
+JoinResult Generations::join() {
   auto joined = meet([this](JoinOptions const& options) { return client::join(env_, options); });
   before_ = std::exchange(met_, env_.generation);
   return joined;
 }
 
-Joined Generations::split(Whole const& whole, comm::Wish wish) {
-  return meet([&](JoinOptions const& options) { return client::split(env_, options, whole, wish); });
+JoinResult Generations::split(SplitParent const& parent, comm::Wish wish) {
+  return meet([&](JoinOptions const& options) { return client::split(env_, options, parent, wish); });
 }
 
-Joined Generations::meet(std::function<Joined(JoinOptions const&)> const& how) {
+JoinResult Generations::meet(std::function<JoinResult(JoinOptions const&)> const& how) {
   JoinOptions join_options{options_, lookup_};
   std::function<void()> tell;
   if (can_go_on()) {
     join_options.over = std::make_shared<Interruption>();
     tell = [over = join_options.over] { over->raise(); };
   }
-  // Who does not survive is asked like the others, and has to answer: else it is ended as one that sleeps.
-  auto const watching = watch(
-      std::move(tell), [hurry = join_options.hurry](std::function<void()> answer) { hurry->ask(std::move(answer)); });
+  // A process that does not survive is asked to give up like the others, and must answer: otherwise it is ended as
+  // hung.
+  auto const watching = watch(std::move(tell), [give_up = join_options.early_give_up](std::function<void()> answer) {
+    give_up->request(std::move(answer));
+  });
   auto const began = Clock::now();  // NOLINT(clang-analyzer-deadcode.DeadStores): read after the catch
   try {
     return how(join_options);
@@ -72,6 +76,7 @@ worker::AgentLink::Watch Generations::watch(std::function<void()> tell, worker::
 }
 
 void Generations::await_next(std::string const& why) {
+  assert(link_ != nullptr);  // can_go_on()
   auto const resume = link_->next_generation({.generation = env_.generation, .why = why});
   auto lookup = worker::variables_of(resume.environment);
   auto env = or_throw(WorkerEnv::from(lookup));

@@ -6,7 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "cxxrun/failure.hpp"
-#include "src/base/os/poll_time.hpp"
+#include "src/base/os/fd.hpp"
 
 namespace cxxrun::client {
 

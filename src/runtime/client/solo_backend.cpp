@@ -51,7 +51,7 @@ class SoloBackend final : public host::Backend {
   }
 
   [[nodiscard]] std::string describe() const override { return "alone"; }
-  /// Whoever is alone has no peer that could fail: the world is to have more ranks, or this is a group of it.
+  /// A world of one has no peer that could fail, but the world may be about to get more ranks, or this is a group.
   void abort(host::FailureFacts const& facts) noexcept override {
     if (!told_.exchange(true)) {
       why_ = facts;

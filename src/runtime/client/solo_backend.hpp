@@ -1,4 +1,4 @@
-// SoloBackend: the collectives of a world of one, where every result is this rank's own buffer. Shell.
+// SoloBackend: the collectives of a world of one, where every result equals this rank's own buffer. Shell.
 #pragma once
 
 #include <cstdint>

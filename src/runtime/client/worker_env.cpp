@@ -11,7 +11,7 @@
 namespace cxxrun {
 namespace {
 
-// Reads variables one by one and keeps the first complaint, so that the caller checks once.
+// Reads variables one by one and keeps the first error, so that the caller checks once.
 class Reader {
  public:
   explicit Reader(std::function<char const*(char const*)> const& lookup) : lookup_(lookup) {}
@@ -33,7 +33,7 @@ class Reader {
     return number(name, least, most);
   }
 
-  /// Another program's variable: what is not a number is none, and no complaint.
+  /// For a variable of another program: a value that is not a number counts as missing, and is no error.
   template <class Number = int>
   [[nodiscard]] std::optional<Number> peek(char const* name) const {
     return number_in<Number>(text(name));
@@ -71,7 +71,7 @@ class Reader {
 
 constexpr int kMost = std::numeric_limits<int>::max();
 
-// How many tasks the node `index` has, of a list like "4(x2),2".
+// The number of tasks on node `index`, from a list like "4(x2),2".
 std::optional<int> tasks_of_node(std::string_view list, std::optional<std::size_t> index) {
   auto const tasks = expand_counts(list);
   return tasks && index && *index < tasks->size() ? std::optional(static_cast<int>((*tasks)[*index])) : std::nullopt;
@@ -82,8 +82,8 @@ struct Place {
   std::optional<int> size;
 };
 
-// Where srun or mpirun put this process on its node, when it is their numbers that RANK and WORLD_SIZE repeat. In a
-// batch script Slurm's variables are there too, and mean the script: so the step's own count is asked for.
+// The place on this node that srun or mpirun assigned, if RANK and WORLD_SIZE repeat their numbers. In a batch script
+// Slurm's variables describe the script, so the check uses the step's own task count.
 Place place_on_node(Reader const& env, int rank, int world) {
   auto const numbered = [&](char const* its_rank, char const* its_world) {
     return env.peek(its_rank) == rank && env.peek(its_world) == world;
@@ -94,7 +94,7 @@ Place place_on_node(Reader const& env, int rank, int world) {
   if (numbered("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")) {
     return {env.peek("OMPI_COMM_WORLD_LOCAL_RANK"), env.peek("OMPI_COMM_WORLD_LOCAL_SIZE")};
   }
-  if (numbered("PMI_RANK", "PMI_SIZE") && env.has("MPI_LOCALRANKID")) {  // MPICH and its descendants
+  if (numbered("PMI_RANK", "PMI_SIZE") && env.has("MPI_LOCALRANKID")) {  // MPICH and its derivatives
     return {env.peek("MPI_LOCALRANKID"), env.peek("MPI_LOCALNRANKS")};
   }
   if (numbered("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")) {

@@ -15,7 +15,7 @@ constexpr std::array<Described, 7> kTypes{
     {{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i32", 4}, {"i64", 8}, {"u8", 1}}};
 constexpr std::array<std::string_view, 3> kOps{"sum", "min", "max"};
 
-// A number that no enumerator has comes from a cast or from another version; comm::refusal() names it.
+// An unknown number comes from a cast or from another version; comm::refusal() reports it.
 constexpr Described kUnknown{"unknown", 1};
 
 Described const& described(DType type) {

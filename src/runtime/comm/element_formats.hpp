@@ -1,7 +1,7 @@
-// How elements of the floating point types are stored, and what one is calculated in: for CPUs and GPUs. Pure.
+// Formats of floating point elements: the stored type and the type to calculate in, for CPUs and GPUs. Pure.
 //
-// A format has the type Stored; Value, in which a collective scales (scaled() below); and the way to double, in which
-// squares are added up.
+// A format defines Stored; Value, the type in which a collective scales (scaled() below); and wide(), the conversion to
+// double, in which squares are added up.
 #pragma once
 
 #include "src/runtime/comm/half.hpp"
@@ -34,13 +34,13 @@ struct BF16 {
   CXXRUN_ALSO_ON_DEVICE static double wide(Stored bits) { return static_cast<double>(value_of(bits)); }
 };
 
-/// What a collective does to a sum: calculated in Value, rounded once.
+/// Applies the scale of a collective to one element of the sum: calculated in Value, rounded once.
 template <class Format>
 CXXRUN_ALSO_ON_DEVICE inline typename Format::Stored scaled(typename Format::Stored stored, float scale) {
   return Format::stored_of(Format::value_of(stored) * static_cast<typename Format::Value>(scale));
 }
-/// What GradientSynchronizer does to a gradient: in f64, of 16 bits in f32, which has more bits than can be kept. Some
-/// GPUs are 64 times slower in f64.
+/// Multiplies a gradient, for GradientSynchronizer: in f64, but 16-bit types in f32, which has enough bits for them.
+/// Some GPUs are 64 times slower in f64.
 template <class Format>
 CXXRUN_ALSO_ON_DEVICE inline typename Format::Stored multiplied(typename Format::Stored stored, double factor) {
   if constexpr (sizeof(stored) == 2) {

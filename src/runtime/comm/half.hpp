@@ -1,13 +1,14 @@
-// The bits of the 16-bit floating point types, to and from those of float: one at a time or in vectors. Pure.
+// Conversions between float and the 16-bit floating point types, on bits: single numbers or vectors. Pure.
 //
-// `Lanes` names the types (Lanes<1> numbers, Lanes<8> vectors of eight); the text is the same for both, and free of
-// branches. Nothing here may end up as a function of its own: some callers are compiled for better CPUs.
+// `Lanes` names the types (Lanes<1> for numbers, Lanes<8> for vectors of eight). The code is the same for both and has
+// no branches. Every function must be inlined into its caller, because some callers are compiled for newer CPUs.
 //
-// A NaN comes out quiet, with the upper bits of its payload: what the conversion instructions of CPUs do.
-// Only float16's subnormals calculate with floats, in steps that are exact or round as wanted whether or not the
-// caller flushes subnormal floats to zero; they rely on the default rounding mode.
+// A NaN becomes quiet and keeps the upper bits of its payload, as with the conversion instructions of CPUs.
+// Only the conversions of subnormal float16 calculate with floats, in steps that are exact or round correctly even if
+// the caller flushes subnormal floats to zero; they rely on the default rounding mode.
 //
-// nvcc compiles the same text for GPUs (src/runtime/cuda/kernels.cu): the bits are those that the CPU's tests look at.
+// nvcc compiles the same code for GPUs (src/runtime/cuda/kernels.cu), so the tests on the CPU also cover the GPU's
+// bits.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +60,7 @@ struct Lanes {
       return __builtin_convertvector(bits, Half);
     }
   }
-  /// a > b, of magnitudes: as signed numbers, for which there are vector instructions everywhere.
+  /// a > b, for magnitudes; compares as signed numbers, for which every CPU has vector instructions.
   [[gnu::always_inline]] CXXRUN_ALSO_ON_DEVICE static auto above(Bits a, std::int32_t b) {
     return __builtin_bit_cast(Signed, a) > b;
   }
@@ -73,7 +74,7 @@ template <class L>
 template <class L>
 [[gnu::always_inline]] CXXRUN_ALSO_ON_DEVICE inline typename L::Half bf16_of_float(typename L::Float value) {
   auto const bits = L::bits_of(value);
-  // Half a unit, less one where the result would be odd in a tie. The carry runs into the exponent as it should.
+  // Adds half a unit, less one if the result would be odd in a tie. The carry correctly increments the exponent.
   auto const rounded = bits + 0x7fffU + ((bits >> 16U) & 1U);
   auto const nan = bits | 0x00400000U;
   return L::narrow((L::above(bits & 0x7fffffffU, 0x7f800000) ? nan : rounded) >> 16U);
@@ -84,7 +85,7 @@ template <class L>
   auto const bits = L::widen(half);
   auto const magnitude = bits & 0x7fffU;
   auto const shifted = magnitude << 13U;
-  // 2^-14 + m * 2^-24, less 2^-14: exact, and no operand is a subnormal float.
+  // 2^-14 + m * 2^-24, minus 2^-14: exact, and no operand is a subnormal float.
   auto const subnormal = L::bits_of(L::float_of(shifted + 0x38800000U) - 0x1p-14F);
   auto const normal = shifted + 0x38000000U;
   auto const finite = L::above(magnitude, 0x03ff) ? normal : subnormal;
@@ -98,7 +99,7 @@ template <class L>
 [[gnu::always_inline]] CXXRUN_ALSO_ON_DEVICE inline typename L::Half f16_of_float(typename L::Float value) {
   auto const bits = L::bits_of(value);
   auto const magnitude = bits & 0x7fffffffU;
-  // The unit of the last place of [0.5, 1) is the smallest float16: adding 0.5 rounds to it.
+  // In [0.5, 1) the last bit of a float has the value of the smallest float16, so adding 0.5 rounds to it.
   auto const subnormal = L::bits_of(L::float_of(magnitude) + 0.5F) - 0x3f000000U;
   auto const normal = (magnitude - 0x38000000U + 0x0fffU + ((magnitude >> 13U) & 1U)) >> 13U;
   auto const finite = L::above(magnitude, 0x387fffff) ? normal : subnormal;

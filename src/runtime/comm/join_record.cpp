@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 
-#include "src/base/core/rank_name.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::comm {
@@ -14,12 +13,12 @@ namespace {
 
 constexpr std::string_view kMagic = "cxxrun-join";
 
-// Fields are written as length, colon, bytes: host names and keys may hold anything.
+// Fields are written as length, colon, bytes, because host names and keys may contain any byte.
 void put(std::string& to, std::string_view field) {
   to += std::to_string(field.size()) + ":";
   to += field;
 }
-/// What a field that is no text is written as.
+/// The number type as which a field that is not text is written.
 template <class T>
 using Number = std::conditional_t<std::is_enum_v<T> || std::is_same_v<T, bool>, int, T>;
 
@@ -32,7 +31,7 @@ struct Writer {
   }
 };
 
-// Takes fields off the front; after the first mistake everything is empty and ok() is false.
+// Takes fields off the front. After the first error all fields are empty and ok() is false.
 class Fields {
  public:
   explicit Fields(std::string_view text) : rest_(text) {}
@@ -72,8 +71,8 @@ class Fields {
   bool ok_ = true;
 };
 
-/// The fields in the order in which they travel, numbers with their limits: first those that are the same in every
-/// protocol.
+/// The fields in wire order, numbers with their limits. The first function has the fields that every protocol version
+/// shares.
 template <class Record, class Field>
 void each_lasting_field(Record& record, Field& field) {
   field(record.protocol, 0);

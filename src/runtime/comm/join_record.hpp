@@ -1,7 +1,7 @@
-// JoinRecord: what a rank tells the others when they meet, and what makes them refuse each other. Pure.
+// JoinRecord: what a rank tells the others when they meet, and the reasons to refuse each other. Pure.
 //
-// docs/use/communicator.md has the keys under which it stands in the store. The first five fields are the same in every
-// version, so that ranks built with different ones can say who is what.
+// docs/use/communicator.md lists the keys of the store that hold it. The first five fields are the same in every
+// version, so that ranks of different versions can name each other.
 #pragma once
 
 #include <cstdint>
@@ -16,65 +16,65 @@
 
 namespace cxxrun::comm {
 
-/// Grows with every change of anything that ranks exchange: this record, the node's memory, the rails.
+/// Increases with every change of what ranks exchange: this record, the node's shared memory, the rails.
 inline constexpr int kProtocol = 1;
 
 struct JoinRecord {
   int protocol = kProtocol;
   std::string library;  ///< version of libcxxrun
   int rank = 0;
-  std::string host;  ///< for people
+  std::string host;  ///< for messages
   int pid = 0;
 
-  std::uint64_t nonce = 0;  ///< random: of this process's Communicator
+  std::uint64_t nonce = 0;  ///< random; identifies this process's Communicator
   int world = 1;
   int local_rank = 0;
-  std::string host_key;             ///< ranks with the same one share memory
-  std::string cpus;                 ///< those it may run on, as a bit string (cpu_bits)
-  StoreAddress rail;                ///< where it listens for other nodes; empty when it does not
-  std::string segment;              ///< the socket from which its node's shared memory comes if it is the node's first
-  bool proves = false;              ///< its agent proves it to the ranks of other nodes, and them to it
-  bool segment_of_agent = false;    ///< that socket is the agent's, and this rank fetches there too
+  std::string host_key;  ///< ranks with equal keys share memory
+  std::string cpus;      ///< the CPUs it may run on, as a bit string (cpu_bits)
+  StoreAddress rail;     ///< where it listens for other nodes; empty if it does not
+  std::string segment;   ///< socket that hands out the node's shared memory, if this rank is the first of its node
+  bool proves = false;   ///< its agent proves its identity to ranks of other nodes, and theirs to it
+  bool segment_of_agent = false;    ///< that socket is the agent's, and this rank gets its memory from there too
   Backend backend = Backend::host;  ///< never automatic
-  int nccl = 0;                     ///< its version as NCCL numbers it, 22809; 0 with the host backend, as the rest
-  std::string device;               ///< the GPU's UUID
-  std::string nccl_host;            ///< NCCL_HOSTID: ranks with different ones may share a GPU
+  int nccl = 0;           ///< version as NCCL numbers it, 22809; this and the rest are empty with the host backend
+  std::string device;     ///< UUID of the GPU
+  std::string nccl_host;  ///< NCCL_HOSTID; ranks with different ids may share a GPU
 
   bool operator==(JoinRecord const&) const = default;
 };
 
 [[nodiscard]] std::string encode(JoinRecord const& record);
-/// Nothing when this is no record. Of another protocol only the first five fields are filled.
+/// Nothing if the text is not a record. Of a record of another protocol only the first five fields are filled.
 [[nodiscard]] std::optional<JoinRecord> decode_record(std::string_view text);
 
 [[nodiscard]] std::string encode(std::vector<JoinRecord> const& roster);
-/// Nothing unless there is one record for each rank, in order.
+/// Nothing unless the text has one record per rank, in order.
 [[nodiscard]] std::optional<std::vector<JoinRecord>> decode_roster(std::string_view text);
 
-/// An Error as it travels; decoding never fails: what is not understood becomes the context.
+/// An Error in wire format. Decoding never fails: text that is not understood becomes the context.
 [[nodiscard]] std::string encode(Error const& error);
 [[nodiscard]] Error decode_error(std::string_view text);
 
 /// "rank 3 on node2 (pid 71)".
 [[nodiscard]] std::string describe(JoinRecord const& record);
-/// `error` with the rank that met it in front.
+/// `error` with the name of the rank that had it in front.
 [[nodiscard]] Error in_context(JoinRecord const& mine, Error error);
-/// Why these two cannot be in one world, or nothing. `first` is rank 0's.
+/// The reason why these two ranks cannot be in one world, or nothing. `first` is rank 0's record.
 [[nodiscard]] std::optional<std::string> disagreement(JoinRecord const& mine, JoinRecord const& first);
-/// Why these together cannot be a world though each of them agrees with rank 0, or nothing: two ranks on one GPU, or
-/// several nodes and proofs only between some of them.
+/// The reason why ranks that all agree with rank 0 still cannot form a world, or nothing: two ranks on one GPU, or
+/// several nodes of which only some have proofs.
 [[nodiscard]] std::optional<std::string> conflict(std::vector<JoinRecord> const& roster);
-/// "2.28.9" of 22809.
+/// 22809 as "2.28.9".
 [[nodiscard]] inline std::string nccl_version(int code) {
   return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." + std::to_string(code % 100);
 }
 
-/// CPUs as hexadecimal digits, four to a digit, CPU 0 lowest in the first; no zeros at the end.
+/// CPUs as hexadecimal digits, four CPUs per digit, the lowest CPU in the first digit; without trailing zeros.
 [[nodiscard]] std::string cpu_bits(std::vector<int> const& cpus);
-/// Whether these ranks of one node may together run on as many CPUs as they are.
+/// Whether these ranks of one node may together run on at least one CPU per rank.
 [[nodiscard]] bool enough_cpus(std::vector<JoinRecord> const& roster, std::vector<int> const& ranks);
 
-/// What the memory of one node is asked for by: the communicator's nonce, different for each of its nodes.
+/// Identifies the shared memory of one node in a request: the communicator's nonce, varied for each node.
 [[nodiscard]] constexpr std::uint64_t segment_key(std::uint64_t nonce, int leader) {
   return nonce + 0x9e37'79b9'7f4a'7c15U * static_cast<std::uint64_t>(leader);
 }

@@ -1,12 +1,12 @@
-// The loops behind a table of Kernels, to be compiled once per instruction set. Pure.
+// The loops behind a table of Kernels, compiled once per instruction set. Pure.
 //
-// `Isa` is a type of the including file's unnamed namespace, with the width of a vector: every function here is then
-// that file's own. A function of the standard library that the compiler does not inline would be shared by all files,
-// compiled for whichever CPU the linker happens on; none is used here.
+// `Isa` is a type in the including file's unnamed namespace, with the width of a vector. That makes every function here
+// local to the file. A standard library function that is not inlined would be shared by all files, compiled for
+// whichever CPU the linker picks; so none is used here.
 //
-// All inputs of a block are read into registers before an output is written, so an output may be one of the inputs,
-// and every element is read once. Memory is read and written by memcpy: buffers may be unaligned (what comes from a
-// socket), and compilers make plain vector loads of it.
+// All inputs of a block are read into registers before an output is written: an output may be one of the inputs, and
+// every element is read once. Memory is accessed by memcpy, because buffers from a socket may be unaligned; compilers
+// turn that into plain vector loads.
 #pragma once
 
 #include <cstring>
@@ -18,17 +18,17 @@
 
 namespace cxxrun::comm::loops {
 
-/// Vectors of a block: enough additions in flight at once, and few enough to stay in registers.
+/// Vectors per block: enough independent additions, few enough to stay in registers.
 constexpr std::size_t kVectors = 4;
 
-/// Integers are added as unsigned ones (see table()): those wrap around.
+/// Integers are added as unsigned numbers (see table()), which wrap around.
 struct Sum {
   template <class T>
   [[gnu::always_inline]] static T of(T a, T b) {
     return static_cast<T>(a + b);
   }
 };
-/// Of equal values (0 and -0) the first, of NaNs the last. `|` because || does not work on all compilers' vectors.
+/// Of equal values (0 and -0) returns the first, of NaNs the last. `|`, because not every compiler has || for vectors.
 struct Min {
   template <class T>
   [[gnu::always_inline]] static T of(T a, T b) {
@@ -42,7 +42,7 @@ struct Max {
   }
 };
 
-/// A codec: how elements are stored, the Value they are calculated in, and the way between the two, N at a time.
+/// A codec: the stored type, the Value to calculate in, and the conversions between them, N elements at a time.
 template <class T>
 struct Plain {
   using Stored = T;
@@ -56,7 +56,7 @@ struct Plain {
     return value;
   }
 };
-/// L: Lanes, or better ones of an instruction set.
+/// L: Lanes, or faster ones for an instruction set.
 template <template <std::size_t> class L>
 struct Bf16 {
   using Stored = std::uint16_t;
@@ -115,7 +115,7 @@ struct Block {
       values[k] = static_cast<Value>(values[k] * factor);
     }
   }
-  /// To every output, converted once.
+  /// Converts once and writes to every output.
   [[gnu::always_inline]] void store(void* const* outputs, std::size_t output_count, std::size_t offset) const {
     Stored stored[K];
 #pragma GCC unroll 8
@@ -136,7 +136,8 @@ struct Block {
   }
 };
 
-/// Calls step.template at<Block>(first element) for all elements: whole blocks, then vectors, then single ones.
+/// Calls step.template at<Block>(first element) for all elements: whole blocks, then single vectors, then single
+/// elements.
 template <class Isa, class Codec, class Step>
 [[gnu::always_inline]] inline void for_all(std::size_t count, Step const& step) {
   constexpr std::size_t kLanes = Isa::kBytes / sizeof(typename Codec::Value);
@@ -177,7 +178,7 @@ void reduce(Reduction const& work) {
   for_all<Isa, Codec>(work.count, ReduceStep<Codec, Op>{work});
 }
 
-/// A Block of f32 as good as one of Codec.
+/// The Block of f32 that corresponds to a Block of Codec.
 template <class B>
 struct FloatsOf;
 template <class Codec, std::size_t N, std::size_t K>

@@ -1,13 +1,13 @@
-// Kernels: the loops of reduce.hpp, once for every CPU and once for CPUs with AVX2 and F16C. Pure.
+// Kernels: the loops of reduce.hpp, in one version for every CPU and one for CPUs with AVX2 and F16C. Pure.
 //
-// All tables give the same bits (which NaN a sum of several becomes is nobody's promise).
+// All tables give the same bits, except that a sum of several NaNs may become any of them.
 #pragma once
 
 #include <cstddef>
 
 namespace cxxrun::comm {
 
-/// What a kernel works on. `scale` as in reduce().
+/// The work of a kernel. `scale` as in reduce().
 struct Reduction {
   void const* const* inputs;
   std::size_t input_count;
@@ -28,9 +28,9 @@ struct Kernels {
 };
 
 [[nodiscard]] Kernels const& portable_kernels();
-/// Nothing where the compiler's target has no such instructions.
+/// Null if the compiler's target lacks these instructions.
 [[nodiscard]] Kernels const* avx2_kernels();
-/// The best ones this CPU can execute.
+/// The best table that this CPU can execute.
 [[nodiscard]] Kernels const& kernels();
 
 }  // namespace cxxrun::comm

@@ -1,7 +1,7 @@
 #include "src/runtime/comm/kernel_loops.hpp"
 
-// This file alone is compiled for AVX2 and F16C: nothing in it may run before kernels() has looked at the CPU, and no
-// function of it may be shared with other files (see kernel_loops.hpp).
+// Only this file is compiled for AVX2 and F16C. Nothing in it may run before kernels() has checked the CPU, and none of
+// its functions may be shared with other files (see kernel_loops.hpp).
 
 #if defined(__AVX2__) && defined(__F16C__)
 
@@ -14,7 +14,7 @@ struct Avx2 {
   static constexpr std::size_t kBytes = 32;
 };
 
-/// float16 by the CPU's own conversions, eight at a time. They give the same bits as those of F16.
+/// float16 by the CPU's own conversions, eight at a time. They give the same bits as F16.
 struct Half : loops::F16 {
   template <std::size_t N>
   [[gnu::always_inline]] static Vector<float, N> value_of(Vector<Stored, N> stored) {
@@ -34,7 +34,7 @@ struct Half : loops::F16 {
   }
 };
 
-/// g++ 12 takes three instructions and more for each of these.
+/// g++ 12 generates three or more instructions for each of these.
 template <std::size_t N>
 struct WideLanes : Lanes<N> {};
 template <>
@@ -42,7 +42,7 @@ struct WideLanes<8> : Lanes<8> {
   [[gnu::always_inline]] static Bits widen(Vector<std::uint16_t, 8> half) {
     return __builtin_bit_cast(Bits, _mm256_cvtepu16_epi32(__builtin_bit_cast(__m128i, half)));
   }
-  /// Of numbers below 2^16.
+  /// For numbers below 2^16.
   [[gnu::always_inline]] static Vector<std::uint16_t, 8> narrow(Bits bits) {
     __m256i const whole = __builtin_bit_cast(__m256i, bits);
     __m128i const packed = _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));

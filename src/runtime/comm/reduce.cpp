@@ -15,7 +15,7 @@ struct Portable {
 constexpr Kernels kPortable = loops::table<Portable, loops::F16, loops::Bf16<Lanes>>();
 
 bool has_avx2() {
-#if defined(__x86_64__) && !defined(__clang__)  // clang 14 does not know the name of f16c
+#if defined(__x86_64__) && !defined(__clang__)  // clang 14's __builtin_cpu_supports does not know f16c
   return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0;
 #else
   return false;
@@ -41,7 +41,7 @@ void reduce(DType type, ReduceOp op, std::span<void const* const> inputs, std::s
 
 namespace {
 
-constexpr std::size_t kInCache = 4096;  // elements whose f32 stay in the first cache from input to input
+constexpr std::size_t kInCache = 4096;  // elements: their f32 stay in the L1 cache from input to input
 
 constexpr Wire format_of(DType type) {
   return type == DType::f16 ? Wire::f16 : Wire::bf16;

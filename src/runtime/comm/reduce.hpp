@@ -1,4 +1,4 @@
-// Reductions over buffers, and the formats f32 takes on the wire. Pure: memory in, memory out; no allocation.
+// Reductions over buffers, and the wire formats of f32. Pure: memory in, memory out, no allocation.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,18 @@
 
 namespace cxxrun::comm {
 
-/// outputs[k][i] = scale * op over j of inputs[j][i], for every k, i < count; in the order of `inputs`, one pass.
+/// outputs[k][i] = scale * op over j of inputs[j][i], for every k and i < count; in the order of `inputs`, in one pass.
 /// Buffers are equal or disjoint: an output may be one of the inputs. f16 and bf16 are calculated in f32 and rounded
-/// once, integers wrap. scale is for floating point only (1 for others).
+/// once; integers wrap. `scale` only for floating point types, otherwise 1.
 void reduce(DType type, ReduceOp op, std::span<void const* const> inputs, std::span<void* const> outputs,
             std::size_t count, float scale = 1.0F);
 
-/// Whether partial sums of `type` have to be f32: 16 bits would round, or overflow, once per node.
+/// Whether partial sums of `type` have to be f32, because 16 bits would round, or overflow, once per node.
 [[nodiscard]] constexpr bool sums_in_f32(DType type, ReduceOp op) {
   return op == ReduceOp::sum && (type == DType::f16 || type == DType::bf16);
 }
-/// The two halves of such a sum, in the order of `inputs`. From elements of `type` to f32: nothing is rounded to 16
-/// bits. From those to elements of `type`: scale * sum, rounded once. Buffers are disjoint.
+/// The two halves of such a sum, in the order of `inputs`. sum_to_f32: from elements of `type`, without rounding.
+/// sum_from_f32: from these partial sums to elements of `type`: scale * sum, rounded once. Buffers are disjoint.
 void sum_to_f32(DType type, std::span<void const* const> inputs, float* to, std::size_t count);
 void sum_from_f32(DType type, std::span<void const* const> inputs, std::byte* to, std::size_t count, float scale);
 

@@ -1,22 +1,23 @@
-// Requests: what one rank has been asked for (a checkpoint), and what all ranks have agreed to answer. Pure.
+// Requests: which requests (for a checkpoint) this rank has received, and what all ranks agreed to answer. Pure.
 //
-// Ranks are asked at different moments, some perhaps never. In each of its calls a rank takes the maximum that the
-// ranks began in the call before, which is the answer of all, and says what it has been asked for since, for the next
-// one. A request counts as answered in the call after: until then a failure may have come, and it is asked again in the
-// next generation. Whatever has come by then, too: no rank has trained since, but for the step in between.
+// Ranks receive a request at different times, and some ranks may never receive it. In each call a rank reads the
+// maximum over all ranks that was started in the call before, which is the common answer, and contributes its own new
+// requests to the next maximum. A request counts as answered one call later: if a failure comes before that, the next
+// generation asks again. Requests that arrive by then are answered too, since only one step has been trained in
+// between.
 #pragma once
 
 #include <cstdint>
 
 namespace cxxrun::comm {
 
-/// What travels: the maximum over all ranks counts.
+/// The value that is sent; the maximum over all ranks counts.
 enum class Wanted : std::int32_t { nothing = 0, save = 1, save_and_end = 2 };
 
 class Requests {
  public:
-  /// What this rank has been asked for and nobody has answered. `asked`: requests that it has got in its life; `ends`:
-  /// whether it has been told to end.
+  /// This rank's unanswered requests. `asked`: how many requests this rank has received in its life; `ends`: whether it
+  /// has been told to end.
   [[nodiscard]] Wanted mine(std::uint32_t asked, bool ends) const {
     bool const answered = last_ != Wanted::nothing;
     if (ends && !ended_ && last_ != Wanted::save_and_end) {
@@ -25,7 +26,7 @@ class Requests {
     return asked != answered_ && !answered ? Wanted::save : Wanted::nothing;
   }
 
-  /// One call: `agreed` is its answer on all ranks. Returns what this rank says for the next one.
+  /// Records one call, whose common answer is `agreed`. Returns this rank's contribution to the next maximum.
   Wanted answer(Wanted agreed, std::uint32_t asked, bool ends) {
     if (last_ != Wanted::nothing) {
       answered_ = asked;
@@ -36,7 +37,7 @@ class Requests {
   }
 
   [[nodiscard]] Wanted last() const { return last_; }
-  /// The ranks of another generation have not answered together what was answered last.
+  /// Forgets the last answer: the ranks of the next generation have not all seen it.
   void new_generation() { last_ = Wanted::nothing; }
 
  private:

@@ -1,17 +1,17 @@
 // ClusterCollectives: the collectives of a world of several nodes. Shell; docs/design/host_backend.md.
 //
-// Nodes may have different numbers of ranks. A rank beyond the rails has a carrier, the rank of its node whose index
-// is its own modulo the number of rails; carriers take their ranks in rounds, and all nodes make the same rounds.
+// Nodes may have different numbers of ranks. A rank beyond the rails has a carrier: the rank of its node whose index is
+// its own modulo the number of rails. Carriers take their ranks in rounds, and all nodes make the same number of
+// rounds.
 //
-// Every rail takes part in every call, whatever its slice is (small ones: the first rail only, which takes part in
-// all): so nodes that call different things notice.
+// Every rail takes part in every call, even if its slice is empty (in a small call only the first rail, which takes
+// part in all). That way nodes that make different calls notice it.
 #pragma once
 
 #include <chrono>
 #include <span>
 #include <vector>
 
-#include "src/runtime/cpu/common/scratch.hpp"
 #include "src/runtime/cpu/node/node_exchange.hpp"
 #include "src/runtime/cpu/rails/rails.hpp"
 
@@ -19,12 +19,13 @@ namespace cxxrun::host {
 
 class ClusterCollectives {
  public:
-  /// `rails` is null for a rank beyond the rails. All outlive this object. `grace`: of Patience, on rails.
+  /// `rails` is null for a rank beyond the rails. All arguments must outlive this object. `grace`: Patience::grace on
+  /// rails.
   ClusterCollectives(NodeExchange& exchange, comm::NodeMap const& map, Rails* rails, std::chrono::milliseconds grace);
 
-  /// Any kind but allocate.
+  /// Runs any kind of call except allocate.
   void run(comm::Call const& call, Patience const& patience);
-  /// Returns when all nodes have come here with the same call, which every rank of this node has entered.
+  /// Returns when all nodes have come here with the same call. Every rank of this node must have entered that call.
   void agree(comm::Call const& call, Patience const& patience);
 
  private:
@@ -40,10 +41,10 @@ class ClusterCollectives {
 
   struct Chunk {
     std::size_t part = 0;   ///< bytes of one rank's part
-    std::size_t first = 0;  ///< of the chunk in each part
+    std::size_t first = 0;  ///< offset of the chunk in each part
     std::size_t bytes = 0;
     int round = 0;
-    bool begins = false;  ///< the call
+    bool begins = false;  ///< this is the first chunk of the call
   };
   void reduce_scatter(comm::Call const& call, Patience const& patience);
   void reduce_parts(comm::Call const& call, Chunk const& chunk, Patience const& patience);
@@ -63,8 +64,8 @@ class ClusterCollectives {
     int const index = rail + round * map_.rails;
     return rail < map_.rails && index < size_of_node(node) ? map_.partner(node, index) : -1;
   }
-  /// Whether a node's contribution is f32, and how many times as long as the elements it then is. A node of one rank
-  /// has nothing to round.
+  /// Whether the contributions of nodes are f32, and width(): by which factor that makes elements longer. A node of one
+  /// rank has nothing to round.
   [[nodiscard]] bool widens(comm::Call const& call) const {
     return largest_node_ > 1 && comm::sums_in_f32(call.type, call.op);
   }
@@ -94,8 +95,8 @@ class ClusterCollectives {
   comm::NodeMap const& map_;
   Rails* rails_;
   std::chrono::milliseconds grace_;
-  int rounds_ = 1;        ///< of the node with the most ranks
-  int largest_node_ = 1;  ///< ranks
+  int rounds_ = 1;        ///< rounds that the largest node needs
+  int largest_node_ = 1;  ///< ranks of the largest node
   Scratch send_;
   Scratch receive_;
   std::vector<std::byte const*> parts_;

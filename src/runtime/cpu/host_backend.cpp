@@ -17,14 +17,14 @@ Patience patience_of(std::chrono::milliseconds time) {
   return {now, now + std::min(time, kForever)};
 }
 
-/// A file in memory may be made longer than that, and its user is killed later.
+/// Memory and swap of the machine. A file in memory can be made larger than that; later its user would be killed.
 std::size_t machine_memory() {
   struct sysinfo machine {};
   sysinfo(&machine);
   return (std::size_t{machine.totalram} + machine.totalswap) * machine.mem_unit;
 }
 
-/// Rank by rank, those this rank's rail leads to.
+/// The ranks that this rank's rail leads to, by node.
 RailConfig rail_config(HostConfig const& config) {
   RailConfig rail;
   rail.node = config.map.node;
@@ -59,10 +59,10 @@ class HostBackend final : public Backend {
 
   void run_within(Call const& call, std::chrono::milliseconds time) override {
     guarded(time, [&](Patience patience) {
-      patience.hurries = false;  // it is to find out who is late
-      group_.check(patience);    // who died may have arrived first, in another call
+      patience.may_give_up_early = false;  // this call is to find out who is late
+      group_.check(patience);              // a rank that died may have arrived before, in another call
       if (rails_ != nullptr) {
-        rails_->face_trouble(patience);
+        rails_->throw_trouble(patience);
       }
       carry_out(call, patience);
     });
@@ -90,17 +90,19 @@ class HostBackend final : public Backend {
 
   void leave() noexcept override {
     cluster_.reset();
-    group_.hear_others({});
+    group_.set_farewell_check({});
     rails_.reset();
     group_.leave();
   }
 
-  // Whoever waits sees the node's alarm: in the node at once, on a rail within a millisecond.
+  // Waits see the node's alarm: within the node at once, on a rail within a millisecond.
   void abort(FailureFacts const& facts) noexcept override { group_.raise(facts); }
-  void hurry(std::function<void()> answer) noexcept override { group_.hurry().ask(std::move(answer)); }
+  void give_up_early(std::function<void()> answer) noexcept override {
+    group_.early_give_up().request(std::move(answer));
+  }
 
  private:
-  /// One call.
+  /// Runs one call.
   template <class Body>
   void guarded(std::chrono::milliseconds time, Body const& body) {
     if (failed_) {
@@ -117,7 +119,8 @@ class HostBackend final : public Backend {
     });
   }
 
-  /// What `body` fails with becomes the node's failure, unless there is one, and this backend's for ever.
+  /// Makes a failure of `body` the node's failure, unless there is one already, and keeps the node's failure in
+  /// failed_.
   template <class Body>
   void fail_together(Patience const& patience, Body const& body) {
     try {
@@ -144,19 +147,19 @@ class HostBackend final : public Backend {
     }
   }
 
-  /// Returns when all rails of the node are connected; if one cannot be, all throw why.
+  /// Returns when all rails of the node are connected; if one cannot connect, all ranks throw the reason.
   void connect(RailListener listener, Patience const& patience) {
     fail_together(patience, [&] {
       if (config_.map.on_rail()) {
         rails_ = std::make_unique<Rails>(rail_config(config_), std::move(listener), group_, patience);
-        group_.hear_others([this](Patience const& late) { rails_->hear(late); });
+        group_.set_farewell_check([this](Patience const& late) { rails_->throw_farewells(late); });
       }
       group_.meet(patience);
     });
     cluster_ = std::make_unique<ClusterCollectives>(exchange_, config_.map, rails_.get(), config_.grace());
   }
 
-  /// Grows the segment by `bytes` for each rank. All tell how it went before any of them uses the memory.
+  /// Grows the segment by `bytes` for each rank. All ranks report their result before any of them uses the memory.
   std::byte* share(std::size_t bytes, Patience const& patience) {
     exchange_.enter({.kind = Kind::allocate, .count = bytes}, {}, patience);
     auto const ranks = static_cast<std::size_t>(group_.size());

@@ -1,4 +1,4 @@
-// HostBackend: collectives on the CPU. Shared memory within the node, rails between nodes. Shell.
+// HostBackend: collectives on the CPU, with shared memory within a node and rails between nodes. Shell.
 #pragma once
 
 #include "src/runtime/cpu/node/node_group.hpp"
@@ -6,8 +6,8 @@
 
 namespace cxxrun::host {
 
-/// `segment`: the node's memfd, the same file in all its ranks, empty at first; unused when the node has one rank.
-/// `listener`: of this rank, if it is on a rail of several nodes. Blocks until the node has met and rails are
+/// `segment`: the node's memfd, the same file in all its ranks, initially empty; unused if the node has one rank.
+/// `listener`: this rank's, if it is on a rail of several nodes. Blocks until the node has met and its rails are
 /// connected.
 [[nodiscard]] std::unique_ptr<Backend> make_host_backend(HostConfig config, os::UniqueFd segment, RailListener listener,
                                                          std::chrono::milliseconds init_timeout);

@@ -8,7 +8,7 @@
 namespace cxxrun::cuda {
 namespace {
 
-/// By number as in src/base/core/call.hpp and include/cxxrun/dtype.hpp.
+/// Numbers as in src/base/core/call.hpp and include/cxxrun/dtype.hpp.
 enum Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, all_to_all, barrier };
 constexpr std::uint8_t kF32 = 0;
 constexpr std::uint8_t kF16 = 2;
@@ -33,13 +33,13 @@ Type type_of(cxxrun_cuda_call const& call) {
 bool reduces(cxxrun_cuda_call const& call) {
   return call.kind == all_reduce || call.kind == reduce_scatter;
 }
-/// Only sums of f32 are encoded, as elsewhere.
+/// Only sums of f32 are encoded for the wire.
 bool encoded(cxxrun_cuda_call const& call) {
   return reduces(call) && call.wire != 0 && call.type == kF32 && call.op == kSum;
 }
-/// What the elements of a sum in f16 are multiplied by beforehand: NCCL rounds it to f16 on its way or at its end,
-/// where one above 65504 is infinite, whatever its mean is. A power of two, so that nothing is rounded but what becomes
-/// subnormal; no less than the scale asks for, or the number of ranks.
+/// The factor for the elements of a sum in f16 before the call: NCCL rounds sums to f16 on the way or at the end, and
+/// one above 65504 becomes infinite even if its mean is small. The factor is a power of two, so only subnormal results
+/// are rounded, and no smaller than the scale or the number of ranks requires.
 float scale_before(Comm const& comm, cxxrun_cuda_call const& call) {
   bool const narrow = call.type == kF16 || (encoded(call) && call.wire == kF16Wire);
   float before = 1;
@@ -48,15 +48,15 @@ float scale_before(Comm const& comm, cxxrun_cuda_call const& call) {
   }
   return reduces(call) && call.op == kSum && narrow ? before : 1;
 }
-/// What remains for the result.
+/// The factor that remains for the result.
 float scale_after(Comm const& comm, cxxrun_cuda_call const& call) {
   return reduces(call) && call.type < kFirstInteger ? call.scale / scale_before(comm, call) : 1;
 }
-/// Whether NCCL gets the input from the scratch. That of a reduce_scatter must stay as it is.
+/// Whether NCCL reads the input from the scratch memory. The input of a reduce_scatter must not be changed.
 bool staged(Comm const& comm, cxxrun_cuda_call const& call) {
   return encoded(call) || (call.kind == reduce_scatter && scale_before(comm, call) != 1);
 }
-/// Of the whole of the input, in elements.
+/// Elements of the whole input.
 std::uint64_t in_count(cxxrun_cuda_call const& call, int world) {
   bool const all = call.kind == reduce_scatter || call.kind == all_to_all;
   return call.count * (all ? static_cast<std::uint64_t>(world) : 1);
@@ -69,7 +69,7 @@ std::byte const* at(void const* memory, std::uint64_t bytes) {
   return static_cast<std::byte const*>(memory) + bytes;
 }
 
-/// One answer for both kinds of errors.
+/// A result of CUDA or of NCCL.
 struct Done {
   cudaError_t cuda = cudaSuccess;
   ncclResult_t nccl = ncclSuccess;
@@ -83,7 +83,7 @@ Done copied(void* to, void const* from, std::uint64_t bytes, cudaStream_t stream
   return {cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), ncclSuccess, "cudaMemcpyAsync"};
 }
 
-/// Memory for this call beside the user's buffers, in bytes; the same on every rank.
+/// Bytes of scratch memory that this call needs; the same on every rank.
 std::uint64_t scratch_wanted(Comm const& comm, cxxrun_cuda_call const& call) {
   if (staged(comm, call)) {
     return in_count(call, comm.world) * 2;
@@ -91,23 +91,24 @@ std::uint64_t scratch_wanted(Comm const& comm, cxxrun_cuda_call const& call) {
   return call.kind == barrier ? sizeof(std::int32_t) : 0;
 }
 
-/// In place from the front of the buffer: NCCL takes only a rank's own part of it, where rank 0's is the front.
+/// Whether the call is in place at the front of the buffer. NCCL only supports in place at the rank's own part of the
+/// buffer, which is the front on rank 0 only.
 bool from_the_front(Comm const& comm, cxxrun_cuda_call const& call) {
   return comm.rank != 0 && call.in == call.out && (call.kind == reduce_scatter || call.kind == all_gather) &&
          !staged(comm, call);
 }
-/// Of this rank's own part in the buffer, or in the scratch.
+/// Offset of this rank's own part in the buffer or in the scratch memory.
 std::uint64_t own_offset(Comm const& comm, cxxrun_cuda_call const& call) {
   return static_cast<std::uint64_t>(comm.rank) * call.count * (staged(comm, call) ? 2 : type_of(call).bytes);
 }
 
-/// At least twice as much: what was there before stays until the communicator goes.
+/// At least doubles, because earlier memory stays allocated until the communicator is freed.
 std::uint64_t more_than(std::uint64_t before, std::uint64_t wanted) {
   return std::max((wanted + kScratchStep - 1) / kScratchStep * kScratchStep, before * 2);
 }
 
-/// A reduction in place ends in this rank's own part of the input, from where it is moved to the front; then the part
-/// is as it was.
+/// Saves this rank's own part of the input, because a reduction in place leaves its result there. Later
+/// move_to_the_front() moves the result to the front and restores the part.
 Done set_own_part_aside(Comm* comm, cxxrun_cuda_call const& call) {
   auto const bytes = call.count * type_of(call).bytes;
   if (bytes > comm->spare_bytes) {
@@ -127,7 +128,7 @@ Done move_to_the_front(Comm* comm, cxxrun_cuda_call const& call) {
   return done.cuda != cudaSuccess ? done : copied(own, comm->spare, bytes, comm->timeline.stream());
 }
 
-/// What has to be done to the input.
+/// Prepares the input.
 Done before(Comm* comm, cxxrun_cuda_call const& call) {
   auto* const stream = comm->timeline.stream();
   auto const scale = scale_before(*comm, call);
@@ -167,7 +168,7 @@ ncclResult_t exchange_all(Comm* comm, cxxrun_cuda_call const& call, ncclComm_t n
 
 Done launch(Comm* comm, cxxrun_cuda_call const& call, ncclComm_t nccl) {
   auto* const stream = comm->timeline.stream();
-  bool const half = encoded(call);  // in and out are then the scratch, and the operation is a sum
+  bool const half = encoded(call);  // then in and out are the scratch memory, and the operation is a sum
   auto const type = !half ? type_of(call).nccl : call.wire == kBf16Wire ? ncclBfloat16 : ncclFloat16;
   auto const op = kOps[call.op];
   void const* const in = staged(*comm, call) ? comm->scratch : scale_before(*comm, call) != 1 ? call.out : call.in;
@@ -197,7 +198,7 @@ Done collective(Comm* comm, cxxrun_cuda_call const& call) {
   return launch(comm, call, nccl.get());
 }
 
-/// What has to be done to the result. In a world of one it was copied before, if need be.
+/// Finishes the result. In a world of one it was copied before if necessary.
 Done after(Comm* comm, cxxrun_cuda_call const& call) {
   auto* const stream = comm->timeline.stream();
   if (encoded(call) && comm->world > 1) {
@@ -217,7 +218,7 @@ Done after(Comm* comm, cxxrun_cuda_call const& call) {
   return done;
 }
 
-/// A reason why NCCL cannot do it, or null.
+/// The reason why NCCL cannot do it, or null.
 char const* obstacle(cxxrun_cuda_call const& call) {
   if (call.kind > barrier || call.type >= std::size(kTypes) || call.op >= std::size(kOps) || call.wire > 2) {
     return "no such collective";

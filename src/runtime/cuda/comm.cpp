@@ -1,5 +1,6 @@
 #include "src/runtime/cuda/comm.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <exception>
@@ -7,14 +8,107 @@
 
 #include <climits>
 
-#include "src/base/os/quiet_thread.hpp"
-#include "src/runtime/cuda/device.hpp"
+#include "src/base/os/thread.hpp"
 #include "src/runtime/cuda/kernels.hpp"
 
+#if CXXRUN_CUDA_HAS_WINDOWS
+// Weak: the library loaded at run time may be older than the one compiled with, and lack them.
+#pragma weak ncclCommWindowRegister
+#pragma weak ncclCommWindowDeregister
+#endif
+
 namespace cxxrun::cuda {
+
+// ---- memory
+
 namespace {
 
-std::int32_t gone(Status* status) {
+/// Before NCCL 2.29.7 the kernels for symmetric windows do not check the abort flag while they wait for a peer.
+bool has_windows() {
+#if CXXRUN_CUDA_HAS_WINDOWS
+  return ncclCommWindowRegister != nullptr && ncclCommWindowDeregister != nullptr &&
+         loaded_nccl() >= nccl_version(2, 29, 7);
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+Memory::~Memory() {
+  for (auto const& piece : pieces_) {
+    if (piece.nccl) {
+      ncclMemFree(piece.memory);
+    } else {
+      cudaFree(piece.memory);
+    }
+  }
+}
+
+namespace {
+
+/// NCCL's memory for what its collectives use; plain device memory in a world of one.
+std::int32_t take(bool of_nccl, void** memory, std::uint64_t bytes, Status* status) {
+  if (!of_nccl) {
+    return outcome(status, "cudaMalloc", cudaMalloc(memory, bytes));
+  }
+  auto const error = ncclMemAlloc(memory, bytes);
+  return error == ncclSuccess ? fine(status) : failed(status, "ncclMemAlloc", error);
+}
+
+std::int32_t registered(char const* call, ncclResult_t error, Status* status) {
+  return error == ncclSuccess ? fine(status) : failed(status, call, error);
+}
+
+}  // namespace
+
+std::int32_t Memory::allocate(bool of_nccl, std::uint64_t bytes, cudaStream_t stream, void** memory, Status* status) {
+  Piece piece;
+  piece.bytes = std::max<std::uint64_t>(bytes, 1);
+  piece.nccl = of_nccl;
+  if (take(of_nccl, &piece.memory, piece.bytes, status) != CXXRUN_CUDA_OK) {
+    return status->code;  // the other ranks register theirs: either all ranks register or none
+  }
+  pieces_.push_back(piece);
+  *memory = piece.memory;
+  return outcome(status, "cudaMemsetAsync", cudaMemsetAsync(piece.memory, 0, piece.bytes, stream));
+}
+
+std::int32_t Memory::register_last(ncclComm_t comm, Status* status) {
+  auto& piece = pieces_.back();
+#if CXXRUN_CUDA_HAS_WINDOWS
+  if (has_windows()) {
+    return registered("ncclCommWindowRegister",
+                      ncclCommWindowRegister(comm, piece.memory, piece.bytes, &piece.window, NCCL_WIN_COLL_SYMMETRIC),
+                      status);
+  }
+#endif
+  return registered("ncclCommRegister", ncclCommRegister(comm, piece.memory, piece.bytes, &piece.handle), status);
+}
+
+std::int32_t Memory::deregister(ncclComm_t comm, Status* status) {
+  for (auto& piece : pieces_) {
+    auto error = ncclSuccess;
+#if CXXRUN_CUDA_HAS_WINDOWS
+    if (piece.window != nullptr) {
+      error = ncclCommWindowDeregister(comm, std::exchange(piece.window, nullptr));
+    }
+#endif
+    if (piece.handle != nullptr) {
+      error = ncclCommDeregister(comm, std::exchange(piece.handle, nullptr));
+    }
+    if (registered("giving up registered memory", error, status) != CXXRUN_CUDA_OK) {
+      return status->code;
+    }
+  }
+  return fine(status);
+}
+
+// ---- the communicator
+
+namespace {
+
+std::int32_t aborted_error(Status* status) {
   return refused(status, ncclInvalidUsage, "the communicator was aborted");
 }
 
@@ -22,7 +116,7 @@ std::int32_t gone(Status* status) {
 
 std::int32_t ready(Comm* comm, Status* status) {
   if (comm->aborted) {
-    return gone(status);
+    return aborted_error(status);
   }
   if (comm->connecting) {
     return refused(status, ncclInvalidUsage, "it is not connected yet: poll first");
@@ -36,7 +130,7 @@ std::int32_t allocate(Comm* comm, std::uint64_t bytes, void** memory, Status* st
     return status->code;
   }
   InNccl const nccl(comm);
-  return nccl.get() == nullptr ? gone(status) : comm->memory.enlist(nccl.get(), status);
+  return nccl.get() == nullptr ? aborted_error(status) : comm->memory.register_last(nccl.get(), status);
 }
 
 namespace {
@@ -125,7 +219,7 @@ std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t 
 
 std::int32_t poll(Comm* comm, Status* status) {
   if (comm->aborted) {
-    return gone(status);
+    return aborted_error(status);
   }
   if (comm->connecting) {
     return in_progress(status);
@@ -145,37 +239,37 @@ std::int32_t poll(Comm* comm, Status* status) {
                                 : fine(status);
 }
 
-/// While NCCL connects it, too.
-ncclComm_t early(Comm* comm) {
+/// Also while NCCL is still connecting.
+ncclComm_t nccl_so_far(Comm* comm) {
   return std::atomic_ref(comm->nccl).load();
 }
 
-/// Asks every millisecond until it is not so any more.
+/// Polls every millisecond until the condition is false.
 template <class Condition>
-void outlast(Condition const& condition) {
+void poll_while(Condition const& condition) {
   constexpr timespec kMillisecond{0, 1'000'000};
   while (condition()) {
     nanosleep(&kMillisecond, nullptr);
   }
 }
 
-/// Frees nothing before nobody is inside NCCL any more. Who is comes out in microseconds, or waits for a peer, or in
-/// the driver for a kernel, which the flag ends that this sets.
+/// Frees nothing while a thread is inside NCCL. Such a thread comes out within microseconds, or waits for a peer, or in
+/// the driver for a kernel; the abort flag ends these waits.
 void abort(Comm* comm) {
   if (comm->aborted.exchange(true)) {
     return;
   }
   OnDevice const here(comm->device);
-  outlast([comm] { return comm->connecting && early(comm) == nullptr; });
-  if (ncclComm_t const nccl = early(comm); nccl != nullptr) {
-    // In a group the abort sets its flags at once, and does the rest at the end of the group.
+  poll_while([comm] { return comm->connecting && nccl_so_far(comm) == nullptr; });
+  if (ncclComm_t const nccl = nccl_so_far(comm); nccl != nullptr) {
+    // Inside a group, ncclCommAbort sets its flags at once and does the rest at the end of the group.
     bool const grouped = loaded_nccl() >= nccl_version(2, 22, 3);
     if (grouped) {
       ncclGroupStart();
       ncclCommAbort(nccl);
     }
-    int patience = grouped ? INT_MAX : 1000;  // without flags who is inside may wait for ever
-    outlast([&] { return comm->connecting || (comm->in_nccl && --patience > 0); });
+    int patience = grouped ? INT_MAX : 1000;  // without the flags a thread inside NCCL may wait forever
+    poll_while([&] { return comm->connecting || (comm->in_nccl && --patience > 0); });
     comm->silent = !comm->in_nccl;
     grouped ? ncclGroupEnd() : ncclCommAbort(nccl);
   }
@@ -187,7 +281,7 @@ std::int32_t drained(Comm* comm, Status* status) noexcept {
     return in_progress(status);
   }
   OnDevice const here(comm->device);
-  bool const given_up = comm->given_up;  // then only work of others is in front of what is queued here
+  bool const given_up = comm->given_up;  // then only other work is in front of what is queued here
   auto const code = comm->timeline.drained(status);
   return code == CXXRUN_CUDA_IN_PROGRESS && given_up ? fine(status) : code;
 }
@@ -212,7 +306,7 @@ void comm_free(Comm* comm) {
   if (comm == nullptr) {
     return;
   }
-  abort(comm);  // nothing, if that has been done, or it was finalized
+  abort(comm);  // does nothing if it was aborted or finalized before
   if (comm->connector.joinable()) {
     comm->connector.join();
   }
@@ -222,12 +316,12 @@ void comm_free(Comm* comm) {
   delete comm;
 }
 
-// ---- The table. No exception leaves it: what could throw is memory running out, which ends the process.
+// ---- The table. No exception leaves it: only out of memory could throw, and that ends the process.
 
 constexpr std::uint8_t kTypesInKernels = 4;  // f32, f64, f16, bf16
 constexpr std::uint64_t kWidth[kTypesInKernels] = {4, 8, 2, 2};
 
-/// `body` on the communicator's device, when something may be queued now.
+/// Runs `body` on the communicator's device if something may be queued now.
 template <class Body>
 std::int32_t when_ready(Comm* comm, Status* status, Body const& body) {
   if (ready(comm, status) != CXXRUN_CUDA_OK) {
@@ -284,7 +378,7 @@ std::int32_t mark(Comm* comm, std::uint64_t* point, Status* status) noexcept {
 std::int32_t reached(Comm* comm, std::uint64_t point, Status* status) noexcept {
   OnDevice const here(comm->device);
   if (comm->aborted) {
-    comm->timeline.forget_deliveries();  // who gave the call up may have given up its buffers too
+    comm->timeline.forget_deliveries();  // the owner of an aborted call may have freed its buffers
   }
   return comm->timeline.reached(point, status);
 }
@@ -307,7 +401,7 @@ constexpr cxxrun_cuda_api kApi{
 }  // namespace
 }  // namespace cxxrun::cuda
 
-// Under another name in here: the structure has this one.
+// Has another name in C++, because the structure is already called cxxrun_cuda_api.
 extern "C" CXXRUN_CUDA_SEAM cxxrun_cuda_api const* cxxrun_cuda_table(std::uint32_t abi) __asm__(CXXRUN_CUDA_SYMBOL);
 
 cxxrun_cuda_api const* cxxrun_cuda_table(std::uint32_t abi) {

@@ -8,6 +8,73 @@
 #include "src/runtime/cuda/kernels.hpp"
 
 namespace cxxrun::cuda {
+
+// ---- errors
+
+namespace {
+
+template <class Detail, class... Words>
+std::int32_t fill(Status* status, cxxrun_cuda_code code, Detail detail, char const* format, Words... words) {
+  status->code = code;
+  status->detail = static_cast<std::int32_t>(detail);
+  std::snprintf(status->text, sizeof(status->text), format, words...);
+  return status->code;
+}
+
+}  // namespace
+
+std::int32_t fine(Status* status) {
+  status->code = CXXRUN_CUDA_OK;
+  status->detail = 0;
+  status->text[0] = '\0';
+  return status->code;
+}
+
+std::int32_t in_progress(Status* status) {
+  fine(status);
+  status->code = CXXRUN_CUDA_IN_PROGRESS;
+  return status->code;
+}
+
+std::int32_t failed(Status* status, char const* call, cudaError_t error) {
+  return fill(status, CXXRUN_CUDA_CUDA, error, "%s: %s (%s)", call, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+std::int32_t outcome(Status* status, char const* call, cudaError_t error) {
+  return error == cudaSuccess ? fine(status) : failed(status, call, error);
+}
+
+std::int32_t failed(Status* status, char const* call, ncclResult_t error) {
+  char const* const reason = ncclGetLastError(nullptr);  // of the process: NCCL asks for no communicator
+  bool const known = reason != nullptr && reason[0] != '\0';
+  return fill(status, CXXRUN_CUDA_NCCL, error, known ? "%s: %s (%s)" : "%s: %s", call, ncclGetErrorString(error),
+              known ? reason : "");
+}
+
+std::int32_t refused(Status* status, ncclResult_t error, char const* sentence) {
+  return fill(status, CXXRUN_CUDA_NCCL, error, "%s", sentence);
+}
+
+std::int32_t unsupported(Status* status, char const* sentence) {
+  return fill(status, CXXRUN_CUDA_UNSUPPORTED, 0, "%s", sentence);
+}
+
+int loaded_nccl() {
+  int version = 0;
+  return ncclGetVersion(&version) == ncclSuccess ? version : 0;
+}
+
+std::int32_t check_nccl(Status* status) {
+  int const version = loaded_nccl();
+  if (version >= kOldestNccl) {
+    return fine(status);
+  }
+  return fill(status, CXXRUN_CUDA_UNSUPPORTED, 0, "this is NCCL %d.%d.%d; the oldest that is used is 2.19",
+              version / 10000, version / 100 % 100, version % 100);
+}
+
+// ---- the device
+
 namespace {
 
 std::atomic<int> g_opened{-1};
@@ -20,7 +87,7 @@ void copy_text(char (&to)[N], char const* from) {
   to[length] = '\0';
 }
 
-/// "GPU-" and the 16 bytes in groups, as nvidia-smi writes it.
+/// Writes "GPU-" and the 16 bytes in groups, as nvidia-smi does.
 template <std::size_t N>
 void write_uuid(char (&to)[N], cudaUUID_t const& uuid) {
   std::size_t at = 4;
@@ -32,9 +99,9 @@ void write_uuid(char (&to)[N], cudaUUID_t const& uuid) {
   }
 }
 
-/// Loaded is a kernel at its first launch, for which the driver may wait until the device is idle: later that would be
-/// behind a kernel that waits for a peer. So each is launched once, on zeros; where the addresses are no multiples of
-/// 16 bytes, others are taken.
+/// The driver loads a kernel at its first launch, and may wait for the device to become idle: later that would mean
+/// waiting behind a kernel that waits for a peer. So each kernel is launched once here, on zeros, both with addresses
+/// that are multiples of 16 bytes and with others, which use different kernels.
 cudaError_t load_kernels(std::byte* zeros) {
   constexpr std::size_t kBeside = 8;
   auto* const partial = reinterpret_cast<double*>(zeros);
@@ -60,7 +127,7 @@ cudaError_t load_kernels(std::byte* zeros) {
 }
 constexpr std::size_t kRoom = (kSquareBlocks + 64) * sizeof(double);
 
-/// One word from a kernel and back.
+/// Has a kernel write one word, and reads it back.
 cudaError_t probe(std::uint32_t* word, std::uint32_t* back) {
   auto const error = cxxrun_cuda_launch_probe(word, kProbe, nullptr);
   return error == cudaSuccess ? cudaMemcpy(back, word, sizeof(*back), cudaMemcpyDeviceToHost) : error;
@@ -75,7 +142,7 @@ std::int32_t run_first_kernels(Status* status) {
   auto error = probe(static_cast<std::uint32_t*>(room), &back);
   outcome(status, "the first kernel", error);
   if (error == cudaSuccess && back != kProbe) {
-    failed(status, "the first kernel wrote something else than it was told", cudaErrorUnknown);
+    failed(status, "the first kernel wrote a wrong value", cudaErrorUnknown);
   }
   if (status->code == CXXRUN_CUDA_OK) {
     error = cudaMemset(room, 0, kRoom);
@@ -87,7 +154,7 @@ std::int32_t run_first_kernels(Status* status) {
   return status->code;
 }
 
-/// An error that a kernel has left behind is answered to everything. Waits for nothing, and takes no memory.
+/// After a kernel has failed, CUDA answers every call with its error. Waits for nothing and allocates nothing.
 std::int32_t is_answering(Status* status) {
   cudaEvent_t event = nullptr;
   auto error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
@@ -134,7 +201,7 @@ std::int32_t open_device(std::int32_t ordinal, cxxrun_cuda_device_facts* facts, 
       error != cudaSuccess) {
     return failed(status, "cudaDeviceGetPCIBusId", error);
   }
-  if (g_opened.load() == ordinal) {  // its kernels are loaded, and others of this process may be in use
+  if (g_opened.load() == ordinal) {  // its kernels are loaded, and other communicators of this process may be using it
     return is_answering(status);
   }
   if (run_first_kernels(status) == CXXRUN_CUDA_OK) {
@@ -159,7 +226,7 @@ std::int32_t is_device_memory(void const* pointer, Status* status) {
 std::int32_t is_captured(void* stream, Status* status) {
   auto capture = cudaStreamCaptureStatusNone;
   auto const error = cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &capture);
-  if (error == cudaErrorStreamCaptureImplicit) {  // the default stream, beside one that waits for it
+  if (error == cudaErrorStreamCaptureImplicit) {  // the default stream, while a stream that waits for it is captured
     static_cast<void>(cudaGetLastError());
     return 1;
   }

@@ -1,19 +1,54 @@
-// The device of this process, and what can be known before one is used. Shell.
+// The device of this process, facts that are known without one, and errors of CUDA and NCCL as they cross the border: a
+// code and one sentence. Shell.
 #pragma once
 
-#include "src/runtime/cuda/status.hpp"
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include "src/runtime/cuda/plugin_api.h"
 
 namespace cxxrun::cuda {
 
+// ---- errors
+
+using Status = cxxrun_cuda_status;
+
+/// These functions fill `status` and return its code. `call` is what failed: "cudaMalloc", "the first kernel".
+std::int32_t fine(Status* status);
+std::int32_t in_progress(Status* status);
+std::int32_t failed(Status* status, char const* call, cudaError_t error);
+/// fine() or failed().
+std::int32_t outcome(Status* status, char const* call, cudaError_t error);
+/// Adds the last reason that NCCL recorded.
+std::int32_t failed(Status* status, char const* call, ncclResult_t error);
+/// A call that is not allowed: an NCCL error of code `error` with our own sentence.
+std::int32_t refused(Status* status, ncclResult_t error, char const* sentence);
+std::int32_t unsupported(Status* status, char const* sentence);
+
+/// NCCL's version number from 2.9 on, independent of the macros in its header.
+constexpr int nccl_version(int major, int minor, int patch) {
+  return major * 10000 + minor * 100 + patch;
+}
+/// Older versions are not used: ncclMemAlloc appeared in this one.
+inline constexpr int kOldestNccl = nccl_version(2, 19, 0);
+/// Version of the loaded library.
+int loaded_nccl();
+/// OK, or UNSUPPORTED with a sentence if the loaded library is older than kOldestNccl.
+std::int32_t check_nccl(Status* status);
+
+// ---- the device
+
 void facts(cxxrun_cuda_facts* facts);
 std::int32_t open_device(std::int32_t ordinal, cxxrun_cuda_device_facts* facts, Status* status);
-/// The one that was opened last; -1 before.
+/// The device that was opened last; -1 if none.
 int opened_device();
 std::int32_t is_device_memory(void const* pointer, Status* status);
 std::int32_t is_captured(void* stream, Status* status);
 
-/// Makes `device` the calling thread's for as long as this lives: the current device belongs to the thread, and the
-/// thread may be the user's. What is asked of CUDA meanwhile ends no capture of the program's into a graph.
+/// Makes `device` current for the calling thread while this object lives. The current device belongs to the thread,
+/// which may be the user's. Calls of CUDA in the meantime do not end a graph capture of the program.
 class OnDevice {
  public:
   explicit OnDevice(int device);

@@ -1,7 +1,7 @@
-// The kernels: every element once, with the results of src/runtime/comm/element_formats.hpp. What is 16 bits wide goes two at a
-// time through the GPU's own conversions, which give the same bits, and 0x7fff for every NaN.
+// The kernels: each element is handled once, with the results of src/runtime/comm/element_formats.hpp. 16-bit elements
+// are converted in pairs by the GPU's own instructions, which give the same bits, and 0x7fff for every NaN.
 //
-// Compiled without fused multiply-add, so that sums of squares are those of the order in kernels.hpp to the last bit.
+// Compiled without fused multiply-add, so that sums of squares have the bits of the order in kernels.hpp.
 #include <cstddef>
 
 #include <cuda_bf16.h>
@@ -11,7 +11,7 @@
 #include "src/runtime/cuda/kernels.hpp"
 
 namespace cxxrun::cuda {
-/// With a name: those of a namespace without one depend on the folder that nvcc is called in.
+/// Named: the name of an unnamed namespace would depend on the directory in which nvcc runs.
 inline namespace kernels {
 
 using comm::BF16;
@@ -22,7 +22,7 @@ using comm::F64;
 constexpr unsigned kThreads = 256;
 constexpr std::uint64_t kMostBlocks = 1U << 16U;
 
-/// As many elements as are read or written at once, in pieces of at most 16 bytes.
+/// Elements read or written at once, in pieces of at most 16 bytes.
 template <class T, unsigned N>
 struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Pack {
   T of[N];
@@ -64,7 +64,7 @@ cudaLaunchConfig_t shape(std::uint64_t blocks, unsigned threads, cudaStream_t st
   return config;
 }
 
-/// out = map(in), element by element; `in` and `out` may be the same.
+/// out = map(in), element by element; `in` and `out` may be equal.
 template <class In, class Out, class Map>
 cudaError_t launch_map(In const* in, Out* out, std::uint64_t count, Map map, cudaStream_t stream) {
   constexpr unsigned kPack = 16 / (sizeof(In) < sizeof(Out) ? sizeof(In) : sizeof(Out));
@@ -79,7 +79,7 @@ cudaError_t launch_map(In const* in, Out* out, std::uint64_t count, Map map, cud
   return cudaLaunchKernelEx(&config, map_kernel<1, In, Out, Map>, in, out, count, map);
 }
 
-/// CUDA's pairs have constructors, so that no bit_cast takes them.
+/// CUDA's pairs have constructors, so bit_cast does not accept them.
 template <class To, class From>
 __device__ To as(From from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -88,7 +88,7 @@ __device__ To as(From from) {
   return to;
 }
 
-/// Two elements of 16 bits in one word, the first one in its lower half.
+/// Two 16-bit elements in one word, the first one in the lower half.
 template <class Format>
 struct Two;
 template <>
@@ -112,7 +112,7 @@ __device__ void split(std::uint32_t word, std::uint16_t* two) {
   two[1] = static_cast<std::uint16_t>(word >> 16U);
 }
 
-/// In which squares are added up.
+/// Conversion to double, in which squares are added up.
 template <class Format>
 __device__ double wide(typename Format::Stored stored) {
   if constexpr (sizeof(stored) == 2) {
@@ -142,7 +142,7 @@ struct Decode {
   }
   __device__ float one(std::uint16_t stored) const { return Two<Format>::values(stored).x * scale; }
 };
-/// Of 16 bits: in f32.
+/// For 16-bit formats: calculates in f32.
 template <class Format, class Factor>
 struct Product {
   float factor;
@@ -174,7 +174,7 @@ __global__ void probe_kernel(std::uint32_t* word, std::uint32_t value) {
   *word = value;
 }
 
-/// sums[0] = the sum of all, in halves; N a power of two, one thread for each.
+/// sums[0] = the sum of all, by halving; N is a power of two, with one thread per element.
 template <unsigned N>
 __device__ void fold(double* sums) {
   for (unsigned half = N / 2; half > 0; half /= 2) {
@@ -185,7 +185,7 @@ __device__ void fold(double* sums) {
   }
 }
 
-/// kAligned: a pack is read at once. The order of additions is the same.
+/// kAligned: reads a pack at once. The order of additions is the same.
 template <class Format, bool kAligned>
 __global__ void squares_kernel(typename Format::Stored const* data, std::uint64_t count, double* partial) {
   using Stored = typename Format::Stored;
@@ -242,7 +242,7 @@ cudaError_t launch_product(void const* from, void* to, std::uint64_t count, Fact
   return launch_map(static_cast<Stored const*>(from), static_cast<Stored*>(to), count,
                     Map{static_cast<decltype(Map::factor)>(factor)}, stream);
 }
-/// Of 16 bits one kernel does for both.
+/// For 16-bit formats one kernel serves both functions.
 template <class Factor>
 cudaError_t launch_product(std::uint8_t type, void const* from, void* to, std::uint64_t count, Factor factor,
                            cudaStream_t stream) {

@@ -1,18 +1,18 @@
-/* What libcxxrun_cuda.so offers to libcxxrun: a table of C functions.
+/* The interface of libcxxrun_cuda.so for libcxxrun: a table of C functions.
  *
- * libcxxrun has no CUDA in it. It opens the plugin at run time (dlopen, RTLD_LOCAL) and finds one symbol,
- * cxxrun_cuda_api. Only C crosses this border: the plugin and the program may have C++ libraries of their own, so no
- * exception, no std:: type and no allocation is handed over. The plugin decides nothing: deadlines, retries and
- * who is to blame are libcxxrun's (src/runtime/gpu). It is the only file that knows cudart and nccl.
+ * libcxxrun contains no CUDA code. It opens the plugin at run time (dlopen, RTLD_LOCAL) and looks up one symbol,
+ * cxxrun_cuda_api. Only C crosses this boundary, because the plugin and the program may use different C++ libraries: no
+ * exception, no std:: type and no ownership of memory. The plugin decides nothing: deadlines, retries and blame belong
+ * to libcxxrun (src/runtime/gpu). Only the plugin uses cudart and NCCL.
  *
  * Every function returns CXXRUN_CUDA_OK, or fills `status` with the code and one sentence in CUDA's or NCCL's words.
- * No function waits for the device or for peers, except those that say so. But NCCL may wait for the driver in any call
- * that launches something (where the device's queue is full), and for peers where it makes connections or registers
- * memory: allocate() and enqueue(), until an abort().
- * Threads: one at a time per communicator, but for abort(), drained(), usable(), is_device_memory() and is_captured(),
- * which any thread may call at any moment. The calling thread's current device is as before afterwards, except after
- * open_device(). Of a device that is open already open_device() asks only whether it still answers.
- * Memory that runs out on the host ends the process.
+ * Functions do not wait for the device or for peers, unless they say so. But NCCL may wait for the driver in any call
+ * that launches something (if the device's queue is full), and for peers when it makes connections or registers memory,
+ * that is, in allocate() and enqueue(), until an abort().
+ * Threads: one at a time per communicator, except abort(), drained(), usable(), is_device_memory() and is_captured(),
+ * which any thread may call at any time. Functions restore the calling thread's current device, except open_device().
+ * If the device is open already, open_device() only checks that it still answers.
+ * If the host runs out of memory, the process ends.
  */
 #ifndef CXXRUN_CUDA_PLUGIN_API_H
 #define CXXRUN_CUDA_PLUGIN_API_H
@@ -25,7 +25,7 @@ extern "C" {
 #endif
 /* NOLINTBEGIN(readability-identifier-naming): the names of a C header */
 
-/* Grows with every change of this file; another version is refused by name. */
+/* Increases with every change of this file; other versions are refused by name. */
 #define CXXRUN_CUDA_ABI 8u
 #define CXXRUN_CUDA_ID_BYTES 128
 
@@ -33,8 +33,8 @@ enum cxxrun_cuda_code {
   CXXRUN_CUDA_OK = 0,
   CXXRUN_CUDA_IN_PROGRESS = 1, /* not an error: ask again */
   CXXRUN_CUDA_CUDA = 2,        /* a CUDA error: status->detail is cudaError_t */
-  CXXRUN_CUDA_NCCL = 3,        /* an NCCL error, or what a caller may not do: status->detail is ncclResult_t */
-  CXXRUN_CUDA_UNSUPPORTED = 4, /* this NCCL is too old, or cannot do it as libcxxrun promises */
+  CXXRUN_CUDA_NCCL = 3,        /* an NCCL error, or a call that is not allowed: status->detail is ncclResult_t */
+  CXXRUN_CUDA_UNSUPPORTED = 4, /* this NCCL is too old, or cannot keep libcxxrun's promise */
 };
 struct cxxrun_cuda_status {
   int32_t code;   /* enum cxxrun_cuda_code */
@@ -42,11 +42,11 @@ struct cxxrun_cuda_status {
   char text[512]; /* "ncclCommInitRankConfig: unhandled cuda error (…)" */
 };
 
-/* What is found without touching a device. Initializes the driver: a process must not fork afterwards. */
+/* Facts found without using a device. Initializes the driver: the process must not fork afterwards. */
 struct cxxrun_cuda_facts {
   int32_t cuda_runtime; /* 13000 */
   int32_t cuda_driver;  /* 0: no driver */
-  int32_t nccl;         /* of the library that was loaded: 22809 */
+  int32_t nccl;         /* of the loaded library: 22809 */
   int32_t nccl_header;  /* that the plugin was compiled with */
   int32_t devices;      /* 0 when count_error is not 0 */
   int32_t count_error;  /* cudaError_t of cudaGetDeviceCount */
@@ -61,7 +61,7 @@ struct cxxrun_cuda_device_facts {
   uint64_t memory; /* bytes */
 };
 
-/* By number as in src/base/core/call.hpp, DType, ReduceOp and Wire. */
+/* Numbers as in src/base/core/call.hpp, DType, ReduceOp and Wire. */
 struct cxxrun_cuda_call {
   uint8_t kind, type, op, wire;
   int32_t root;
@@ -71,94 +71,96 @@ struct cxxrun_cuda_call {
   void* out;
 };
 
-/* For ncclConfig_t. INT_MIN and NULL: NCCL chooses. The name is copied. */
+/* For ncclConfig_t. INT_MIN and NULL: NCCL's default. The name is copied. */
 struct cxxrun_cuda_settings {
   int32_t min_ctas, max_ctas, cga_cluster_size, traffic_class;
   char const* name;
 };
 
-struct cxxrun_cuda_comm; /* one communicator, with its stream, events and the arena for its wire format */
+struct cxxrun_cuda_comm; /* one communicator, with its stream, events and scratch memory */
 
 struct cxxrun_cuda_api {
   uint32_t abi; /* CXXRUN_CUDA_ABI */
 
   void (*facts)(struct cxxrun_cuda_facts* facts);
-  /* Makes the context (slow: hundreds of ms) and runs one small kernel, waiting for it: a device that fails its first
-   * kernel is found here. Then it loads the others, since loading one later waits for the device. Blocks. */
+  /* Creates the context (slow: hundreds of ms), runs one small kernel and waits for it, to detect a broken device here.
+   * Then loads the other kernels, because loading one later waits for the device. Blocks. */
   int32_t (*open_device)(int32_t ordinal, struct cxxrun_cuda_device_facts* facts, struct cxxrun_cuda_status* status);
-  /* Opens NCCL's bootstrap socket in this process. Rank 0 calls it and gives the bytes to the others. */
+  /* Opens NCCL's bootstrap socket in this process. Rank 0 calls it and sends the bytes to the others. */
   int32_t (*unique_id)(uint8_t id[CXXRUN_CUDA_ID_BYTES], struct cxxrun_cuda_status* status);
 
-  /* Begins a communicator on the device that was opened; poll() says when it is ready. A thread connects it: its calls
-   * are blocking ones, since for others NCCL starts a thread each. In a world of one there is none of NCCL's, `id` is
-   * not read, and it is ready at once. After an error *comm may be there all the same: abort() and comm_free() it. */
+  /* Starts to connect a communicator on the open device; poll() tells when it is ready. A separate thread makes the
+   * blocking calls, because NCCL itself starts a thread for each non-blocking one. In a world of one there is no NCCL
+   * communicator, `id` is not read, and it is ready at once. After an error *comm may exist: abort() and comm_free()
+   * it. */
   int32_t (*comm_begin)(uint8_t const id[CXXRUN_CUDA_ID_BYTES], int32_t rank, int32_t world,
                         struct cxxrun_cuda_settings const* settings, struct cxxrun_cuda_comm** comm,
                         struct cxxrun_cuda_status* status);
-  /* OK: ready for calls. IN_PROGRESS: not connected yet. Else why that failed, or the communicator's asynchronous
-   * error.
+  /* OK: ready for calls. IN_PROGRESS: not connected yet. Otherwise the reason why connecting failed, or the
+   * communicator's asynchronous error.
    */
   int32_t (*poll)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
-  /* Makes its kernels end, waits until threads that are inside NCCL have come out, and frees what NCCL holds. May block
-   * for ever: call it on a thread that can be left behind (before NCCL 2.22.3 always where it is still connecting; a
-   * thread inside another call is waited for for 1 s there). drained() says when it is in nobody's way any more. The
-   * stream, events and memory stay until comm_free(); reached() and wait_on() still work (but nothing is written to the
-   * host's memory any more), and everything else that is queued is refused. */
+  /* Makes its kernels end, waits until threads inside NCCL have come out, and frees NCCL's resources. May block
+   * forever: call it on a thread that can be left behind. Before NCCL 2.22.3 it always blocks while the communicator is
+   * still connecting, and waits for at most 1 s for a thread inside another call. drained() tells when nothing runs any
+   * more. Stream, events and memory stay until comm_free(). reached() and wait_on() still work, but nothing is written
+   * to host memory any more. All other queued operations are refused. */
   void (*abort)(struct cxxrun_cuda_comm* comm);
-  /* OK when abort() has come so far that nothing of this communicator's runs on the device, or will: another one may
-   * begin, and buffers are their owner's. IN_PROGRESS before. Else as usable(). */
+  /* OK when abort() has come so far that nothing of this communicator runs on the device or will run: another
+   * communicator may begin, and buffers may be used again. IN_PROGRESS before. Otherwise as usable(). */
   int32_t (*drained)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
-  /* In good health, after everything is done: finalizes. Blocks, for a peer that hangs for ever. */
+  /* The orderly end, after everything is done. Blocks; if a peer hangs, forever. */
   int32_t (*finalize)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
-  /* Waits for the stream, and aborts first what was neither aborted nor finalized. Its memory goes with it. */
+  /* Waits for the stream; first aborts a communicator that was neither aborted nor finalized. Frees its memory. */
   void (*comm_free)(struct cxxrun_cuda_comm* comm);
 
-  /* Device memory that collectives use in place (ncclMemAlloc, registered: a symmetric window from NCCL 2.29.7 on).
-   * Every rank asks for the same sizes in the same order. Zeroed on the communicator's stream. In a collective the
-   * buffers of all ranks lie in such memory at the same offset, or those of none. */
+  /* Device memory for in-place use in collectives (ncclMemAlloc, registered: a symmetric window from NCCL 2.29.7 on).
+   * Every rank allocates the same sizes in the same order. Zeroed on the communicator's stream. In a collective either
+   * the buffers of all ranks are in such memory, at the same offset, or none are. */
   int32_t (*allocate)(struct cxxrun_cuda_comm* comm, uint64_t bytes, void** memory, struct cxxrun_cuda_status* status);
 
-  /* Everything below is queued on the communicator's stream, in the order of the calls. */
+  /* Everything below is queued on the communicator's stream, in call order. */
 
-  /* What `user_stream` has queued so far comes first. */
+  /* Later operations run after the work that `user_stream` holds now. */
   int32_t (*after)(struct cxxrun_cuda_comm* comm, void* user_stream, struct cxxrun_cuda_status* status);
-  /* The collective, with its casts and its scale: sum, then scaled; never ncclAvg. In a world of one a copy if in and
-   * out differ, a scale if it is not 1, and else nothing.
-   * Sums of f16 and bf16, and of f32 on such a wire, are NCCL's: added up in f32 and rounded once by its kernels for
-   * symmetric windows, rounded to that type at each addition by all others. What is scaled down and added up in f16 is
-   * first multiplied by a power of two, so that the sum of finite numbers is finite when its mean is. UNSUPPORTED: min
-   * and max of floating point types, in which NCCL loses NaNs. A barrier is one on the stream: mark() after it. */
+  /* The collective with its casts and its scale: sum, then scale; never ncclAvg. In a world of one: a copy if `in` and
+   * `out` differ, and a scaling if the scale is not 1.
+   * Sums of f16 and bf16, and of f32 with such a wire format, follow NCCL: its kernels for symmetric windows add in f32
+   * and round once; all other kernels round at each addition. If a sum in f16 is scaled down, its elements are first
+   * multiplied by a power of two, so that a sum of finite numbers is finite if its mean is. UNSUPPORTED: min and max of
+   * floating point types, where NCCL loses NaNs. A barrier is queued too: mark() after it. */
   int32_t (*enqueue)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_call const* call,
                      struct cxxrun_cuda_status* status);
-  /* data[i] *= factor; f32, f64, f16, bf16. 0 gives zeros, whatever was there. */
+  /* data[i] *= factor; f32, f64, f16, bf16. A factor of 0 gives zeros, whatever the data. */
   int32_t (*multiply)(struct cxxrun_cuda_comm* comm, uint8_t type, void* data, uint64_t count, double factor,
                       struct cxxrun_cuda_status* status);
-  /* *sum (device, one f64) += Σ data[i]², the same bits whenever the data are. */
+  /* *sum (one f64 on the device) += Σ data[i]². Equal data give equal bits. */
   int32_t (*add_squares)(struct cxxrun_cuda_comm* comm, uint8_t type, void const* data, uint64_t count, double* sum,
                          struct cxxrun_cuda_status* status);
-  /* Between host and device or within the device. The host's pages go through pinned memory of the plugin's, as much
-   * as is copied between two marks, which it keeps: what was to be sent may be changed at once, and what is received is
-   * there when reached() has said so of the mark() after it. */
+  /* Copies between host and device or within the device. Host data goes through pinned memory of the plugin, as much as
+   * is copied between two marks, which is kept for reuse. A source on the host may be changed at once; a destination on
+   * the host is complete when reached() has returned OK for the mark() after the copy. */
   int32_t (*copy)(struct cxxrun_cuda_comm* comm, void* to, void const* from, uint64_t bytes,
                   struct cxxrun_cuda_status* status);
 
-  /* A point in the stream, as a number that grows by one. */
+  /* Marks a point in the stream: a number that grows by one. */
   int32_t (*mark)(struct cxxrun_cuda_comm* comm, uint64_t* point, struct cxxrun_cuda_status* status);
-  /* OK: reached. IN_PROGRESS. Else the error of something queued before. */
+  /* OK: reached. IN_PROGRESS. Otherwise the error of something queued before. */
   int32_t (*reached)(struct cxxrun_cuda_comm* comm, uint64_t point, struct cxxrun_cuda_status* status);
-  /* `user_stream` goes on after that point; the host does not wait. */
+  /* Makes `user_stream` wait for the point; the host does not wait. */
   int32_t (*wait_on)(struct cxxrun_cuda_comm* comm, uint64_t point, void* user_stream,
                      struct cxxrun_cuda_status* status);
-  /* 1: memory of a device (or managed); 0: the host's; -1: CUDA does not say, and `status` has its error. */
+  /* 1: memory of a device, or managed; 0: host memory; -1: CUDA reports an error, which is in `status`. */
   int32_t (*is_device_memory)(void const* pointer, struct cxxrun_cuda_status* status);
-  /* OK while the device can be used. Else the error that a kernel has left behind, which every later call of CUDA's in
-   * this process answers. */
+  /* OK while the device can be used. Otherwise the error of a failed kernel, with which CUDA answers every later call
+   * in this process. */
   int32_t (*usable)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
-  /* 1: the stream is being captured into a graph; 0: it is not; -1: as above. after() and wait_on() refuse it. */
+  /* 1: the stream is being captured into a graph; 0: it is not; -1: as above. after() and wait_on() refuse a captured
+   * stream. */
   int32_t (*is_captured)(void* stream, struct cxxrun_cuda_status* status);
 };
 
-/* The one symbol. `abi` is the caller's; NULL when the plugin is of another version. */
+/* The exported function. `abi` is the caller's; returns NULL if the plugin has another version. */
 typedef struct cxxrun_cuda_api const* (*cxxrun_cuda_api_function)(uint32_t abi);
 #define CXXRUN_CUDA_SYMBOL "cxxrun_cuda_api"
 

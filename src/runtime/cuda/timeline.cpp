@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cstring>
 #include <utility>
-
-#include "src/runtime/cuda/device.hpp"
 
 namespace cxxrun::cuda {
 namespace {
@@ -17,8 +16,8 @@ cudaError_t make_event(cudaEvent_t* event) {
   return cudaEventCreateWithFlags(event, cudaEventDisableTiming);
 }
 
-/// cudaErrorNotReady is no error, but stays behind as the thread's last one.
-cudaError_t tidy(cudaError_t error) {
+/// cudaErrorNotReady is not an error, but stays as the thread's last error: clears it.
+cudaError_t clear_not_ready(cudaError_t error) {
   if (error == cudaErrorNotReady && cudaPeekAtLastError() == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());
   }
@@ -27,9 +26,10 @@ cudaError_t tidy(cudaError_t error) {
 
 std::int32_t refuse_capture(cudaStream_t stream, Status* status) {
   auto const captured = is_captured(stream, status);
-  return captured == 0  ? fine(status)
-         : captured < 0 ? status->code
-                        : unsupported(status, "it is being captured into a CUDA graph, and collectives are not");
+  return captured == 0 ? fine(status)
+         : captured < 0
+             ? status->code
+             : unsupported(status, "it is being captured into a CUDA graph, which collectives do not support");
 }
 
 }  // namespace
@@ -70,14 +70,14 @@ std::int32_t Timeline::after(cudaStream_t user_stream, Status* status) {
   if (refuse_capture(user_stream, status) != CXXRUN_CUDA_OK) {
     return status->code;
   }
-  // One event will do: waiting for it means what it stood for when the wait was queued.
+  // One event is enough: a wait refers to the state of the event when the wait was queued.
   if (auto const error = cudaEventRecord(entry_, user_stream); error != cudaSuccess) {
     return failed(status, "cudaEventRecord", error);
   }
   return outcome(status, "cudaStreamWaitEvent", cudaStreamWaitEvent(stream_, entry_, 0));
 }
 
-/// Twice as many events; those in use keep their points.
+/// Doubles the number of events; those in use keep their points.
 cudaError_t Timeline::grow() {
   std::size_t const size = ring_.empty() ? kFirstEvents : ring_.size() * 2;
   std::vector<cudaEvent_t> larger(size, nullptr);
@@ -101,15 +101,15 @@ cudaError_t Timeline::grow() {
       made.pop_back();
     }
   }
-  // A full ring (or none) grows: every event of the old one is in the new one.
+  // Only a full ring (or an empty one) grows, so every event of the old ring is in the new one.
   ring_ = std::move(larger);
   return cudaSuccess;
 }
 
-/// Finds out which points up to this one have been reached.
+/// Finds out which points up to `up_to` have been reached.
 cudaError_t Timeline::progress(std::uint64_t up_to) {
   while (reached_ < up_to) {
-    if (auto const error = tidy(cudaEventQuery(event_of(reached_ + 1))); error != cudaSuccess) {
+    if (auto const error = clear_not_ready(cudaEventQuery(event_of(reached_ + 1))); error != cudaSuccess) {
       return error;
     }
     ++reached_;
@@ -118,6 +118,7 @@ cudaError_t Timeline::progress(std::uint64_t up_to) {
 }
 
 std::int32_t Timeline::mark(std::uint64_t* point, Status* status) {
+  assert(last_ - reached_ <= ring_.size());  // every point in progress has an event
   if (last_ - reached_ == ring_.size()) {
     auto error = progress(reached_ + 1);
     if (error == cudaErrorNotReady) {
@@ -158,7 +159,7 @@ std::int32_t Timeline::reached(std::uint64_t point, Status* status) {
 }
 
 std::int32_t Timeline::drained(Status* status) const {
-  auto const error = tidy(cudaStreamQuery(stream_));
+  auto const error = clear_not_ready(cudaStreamQuery(stream_));
   return error == cudaErrorNotReady ? in_progress(status) : outcome(status, "the device", error);
 }
 
@@ -172,9 +173,9 @@ std::int32_t Timeline::wait_on(std::uint64_t point, cudaStream_t user_stream, St
   return outcome(status, "cudaStreamWaitEvent", cudaStreamWaitEvent(user_stream, event_of(point), 0));
 }
 
-/// Free memory of at least that size, taken until the next mark() is reached.
+/// Finds or allocates a free block of at least `bytes`; it is taken until the next mark() is reached.
 std::int32_t Timeline::take_block(std::uint64_t bytes, void** memory, Status* status) {
-  static_cast<void>(progress(last_));  // what went wrong is reached()'s to say
+  static_cast<void>(progress(last_));  // an error is reported by reached()
   deliver();
   auto best = blocks_.end();
   for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {

@@ -1,14 +1,14 @@
 // A communicator's stream: points on it, and copies between host and device through pinned memory. Shell.
 //
-// Points are numbers from 1 on. Each has an event as long as it may not have been reached; the stream is in order, so
-// whatever is reached lets go of everything before it, and after a few steps nothing is created any more.
+// Points are numbers from 1 on. A point has an event until it is known to be reached. The stream is ordered, so a
+// reached point releases everything before it, and after a few steps nothing is allocated any more.
 #pragma once
 
 #include <vector>
 
 #include <cuda_runtime_api.h>
 
-#include "src/runtime/cuda/status.hpp"
+#include "src/runtime/cuda/device.hpp"
 
 namespace cxxrun::cuda {
 
@@ -19,7 +19,7 @@ class Timeline {
   Timeline& operator=(Timeline const&) = delete;
   ~Timeline();
 
-  /// Makes the stream, of the highest priority, which does not wait for the legacy default stream.
+  /// Creates the stream, with the highest priority, and independent of the legacy default stream.
   std::int32_t open(Status* status);
   [[nodiscard]] cudaStream_t stream() const { return stream_; }
 
@@ -27,20 +27,20 @@ class Timeline {
   std::int32_t mark(std::uint64_t* point, Status* status);
   std::int32_t reached(std::uint64_t point, Status* status);
   std::int32_t wait_on(std::uint64_t point, cudaStream_t user_stream, Status* status);
-  /// IN_PROGRESS: something that is queued is not done. An error: what a kernel, of whatever stream, has left behind.
+  /// IN_PROGRESS: something queued is not done. An error: the error of a failed kernel in any stream.
   std::int32_t drained(Status* status) const;
   std::int32_t copy(void* to, void const* from, std::uint64_t bytes, Status* status);
-  /// What is on its way to the host's memory will not be written there.
+  /// Copies to host memory that are still in progress will not be written there.
   void forget_deliveries() { deliveries_.clear(); }
 
  private:
-  /// Pinned memory; busy until the point is reached.
+  /// Pinned memory; in use until its point is reached.
   struct Block {
     void* memory = nullptr;
     std::uint64_t bytes = 0;
     std::uint64_t busy_until = 0;
   };
-  /// What has arrived in a block when the point is reached, and where it is wanted.
+  /// A copy to host memory: data that is in a block when the point is reached, and its destination.
   struct Delivery {
     std::uint64_t point;
     void* to;
@@ -55,7 +55,7 @@ class Timeline {
   std::int32_t take_block(std::uint64_t bytes, void** memory, Status* status);
 
   cudaStream_t stream_ = nullptr;
-  cudaEvent_t entry_ = nullptr;    ///< what user streams held at after()
+  cudaEvent_t entry_ = nullptr;    ///< records the state of user streams in after()
   std::vector<cudaEvent_t> ring_;  ///< the events of the points in (reached_, last_]
   std::uint64_t last_ = 0;
   std::uint64_t reached_ = 0;

@@ -12,25 +12,25 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-// A keyed permutation of 0 … size-1 for any size: a Feistel network over the bits of the index, walked along its cycle
-// until it falls into the range. The same numbers on every machine, and pinned by a test: changing anything here
-// changes the order of epochs that are under way.
+// A keyed permutation of 0 … size-1 for any size: a Feistel network over the bits of the index, repeated until the
+// result is in range. It gives the same numbers on every machine. A test pins them: a change here would change the
+// order of epochs in progress.
 
 using Keys = ElasticSampler::Keys;
 constexpr std::size_t kRounds = std::tuple_size_v<Keys>;
 static_assert(kRounds % 2 == 0, "so that the halves end with the widths they began with");
 
-/// Networks over fewer bits reach only some of the permutations; a longer walk over more bits makes up for it.
+/// A network over fewer bits reaches only some of the permutations; more bits only mean more repetitions.
 constexpr unsigned kFewestBits = 6;
 
-/// The finaliser of splitmix64: every bit of the result depends on every bit of `x`.
+/// The finalizer of splitmix64: every bit of the result depends on every bit of `x`.
 constexpr std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
   return x ^ (x >> 31U);
 }
 
-/// The key of each round: seed and epoch are mixed one after the other, so that (seed 1, epoch 2) is not (2, 1).
+/// The round keys. Seed and epoch are mixed one after the other, so that (seed 1, epoch 2) differs from (2, 1).
 constexpr Keys keys_of(std::uint64_t seed, std::uint64_t epoch) {
   constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
   Keys keys{};
@@ -41,8 +41,8 @@ constexpr Keys keys_of(std::uint64_t seed, std::uint64_t epoch) {
   return keys;
 }
 
-/// `position` < `size`. The halves may differ by one bit, so the network spans less than twice the size and a walk
-/// has less than two steps on average (up to 32 for the smallest sizes).
+/// Requires `position` < `size`. The network spans less than twice the size, so the loop runs less than twice on
+/// average (up to 32 times for the smallest sizes).
 constexpr std::uint64_t permute(Keys const& keys, std::uint64_t size, std::uint64_t position) {
   if (size < 2) {
     return position;
@@ -77,7 +77,7 @@ ElasticSampler::ElasticSampler(std::uint64_t size, std::uint64_t seed, Tail tail
     : size_(size), state_{seed, 0, 0}, keys_(keys_of(seed, 0)), tail_(tail) {}
 
 std::uint64_t ElasticSampler::at(std::uint64_t position) const {
-  if (position >= size_) {  // a walk from outside might never come back in
+  if (position >= size_) {  // from outside, the loop in permute() might never end
     refuse("position " + std::to_string(position) + " of an epoch of " + std::to_string(size_) + " samples");
   }
   return permute(keys_, size_, position);
@@ -92,7 +92,7 @@ std::vector<std::uint64_t> ElasticSampler::next(int rank, int world, std::size_t
   auto const mine = static_cast<std::uint64_t>(rank);
   std::uint64_t const begin = state_.consumed;
   std::uint64_t const left = size_ - begin;
-  bool const whole = left / ranks >= per_rank;  // world * per_rank may be more than 64 bits hold
+  bool const whole = left / ranks >= per_rank;  // world * per_rank may exceed 64 bits
   std::uint64_t first = begin + (whole ? mine * per_rank : 0);
   std::uint64_t count = per_rank;
   if (whole) {

@@ -1,14 +1,19 @@
 #include "src/runtime/gpu/choice.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
+
+#include <climits>
 
 #include "src/runtime/comm/join_record.hpp"
 
 namespace cxxrun::gpu {
+
 namespace {
 
-// cudaError_t, by number: no CUDA header here.
+// Values of cudaError_t: this file includes no CUDA header.
 constexpr int kInitializationError = 3;
 constexpr int kStubLibrary = 34;
 constexpr int kInsufficientDriver = 35;
@@ -24,7 +29,7 @@ std::string text_of(cxxrun_cuda_facts const& facts) {
   return {facts.count_text, strnlen(facts.count_text, sizeof facts.count_text)};
 }
 
-/// Why there is no GPU here, or nothing.
+/// The reason why there is no GPU here, or nothing.
 std::optional<std::string> no_gpu(cxxrun_cuda_facts const& facts) {
   switch (facts.count_error) {
     case 0:
@@ -63,7 +68,7 @@ Error refusal(std::string what) {
   return fail(Errc::environment, std::move(what));
 }
 
-/// The release of the CUDA runtime in that file: 13 of libcudart.so.13.0.96, 11 of libcudart-d0da41ae.so.11.0; else "".
+/// The release of the CUDA runtime in a file: 13 for libcudart.so.13.0.96, 11 for libcudart-d0da41ae.so.11.0; else "".
 std::string_view runtime_of(std::string_view path) {
   auto const name = path.substr(path.rfind('/') + 1);
   auto const so = name.find(".so.");
@@ -74,7 +79,7 @@ std::string_view runtime_of(std::string_view path) {
   return release.substr(0, release.find_first_not_of("0123456789"));
 }
 
-/// The files of the process's CUDA runtimes, one for each release.
+/// The files of the CUDA runtimes in this process, one per release.
 std::map<std::string_view, std::string> runtimes_of(std::vector<std::string> const& loaded) {
   std::map<std::string_view, std::string> runtimes;
   for (auto const& path : loaded) {
@@ -100,11 +105,11 @@ Result<int> choose(Findings const& found) {
                    std::to_string(facts.count_error) + "); " + remedy_of(facts) + kOrHost);
   }
   if (facts.nccl < kOldestNccl) {
-    return refusal("NCCL " + comm::nccl_version(facts.nccl) + " was loaded; it takes 2.19 or newer: install one" +
+    return refusal("NCCL " + comm::nccl_version(facts.nccl) + " was loaded, but 2.19 or newer is needed: install one" +
                    kOrHost);
   }
   if (facts.devices == 1 && found.own_device) {
-    return 0;  // if the others of the node have the same one, they refuse each other by its UUID
+    return 0;  // if other ranks of the node have the same device, they refuse each other by its UUID
   }
   if (facts.devices >= found.local_ranks) {
     return found.local_rank;
@@ -160,6 +165,82 @@ Error error_of(cxxrun_cuda_status const& status, std::string const& what) {
                             (status.code == CXXRUN_CUDA_UNSUPPORTED ? ""
                              : nccl                                 ? "; NCCL_DEBUG=INFO says more"
                                                                     : "; nvidia-smi shows the state of the device"));
+}
+
+// ---- NcclSettings
+
+namespace {
+
+constexpr int kMostCtas = 64;  // the most blocks that NCCL's kernels have, although it accepts larger numbers
+constexpr int kLargestCluster = 8;
+constexpr int kLargestClass = 255;
+constexpr std::size_t kLongestName = 64;
+constexpr int kFirstWithClass = 22602;
+
+struct Number {
+  char const* name;
+  std::optional<int> value;
+  int least;
+  int most;
+};
+
+std::array<Number, 4> numbers_of(NcclSettings const& settings) {
+  return {Number{"min_ctas", settings.min_ctas, 1, kMostCtas}, Number{"max_ctas", settings.max_ctas, 1, kMostCtas},
+          Number{"cga_cluster_size", settings.cga_cluster_size, 0, kLargestCluster},
+          Number{"traffic_class", settings.traffic_class, 0, kLargestClass}};
+}
+
+}  // namespace
+
+std::optional<std::string> refusal(NcclSettings const& settings) {
+  for (auto const& [name, value, least, most] : numbers_of(settings)) {
+    if (value && (*value < least || *value > most)) {
+      return std::string("Options::nccl.") + name + " is " + std::to_string(*value) + "; give a number from " +
+             std::to_string(least) + " to " + std::to_string(most);
+    }
+  }
+  if (settings.min_ctas && settings.max_ctas && *settings.min_ctas > *settings.max_ctas) {
+    return "Options::nccl.min_ctas is " + std::to_string(*settings.min_ctas) + " and max_ctas " +
+           std::to_string(*settings.max_ctas) + "; the first must not exceed the second";
+  }
+  bool const plain =
+      std::all_of(settings.name.begin(), settings.name.end(), [](char c) { return c > ' ' && c <= '~'; });
+  if (!plain || settings.name.size() > kLongestName) {
+    return "Options::nccl.name is not a name of at most " + std::to_string(kLongestName) +
+           " printable ASCII characters without spaces";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> refusal(NcclSettings const& settings, int nccl) {
+  if (settings.traffic_class && nccl < kFirstWithClass) {
+    return "Options::nccl.traffic_class is set, and NCCL " + comm::nccl_version(nccl) +
+           " does not support it; use 2.26.2 or newer, or set NCCL_IB_TC and NCCL_IB_SL instead";
+  }
+  return std::nullopt;
+}
+
+std::string describe(NcclSettings const& settings) {
+  std::string text;
+  for (auto const& [name, value, least, most] : numbers_of(settings)) {
+    text += value ? (text.empty() ? "" : ", ") + std::string(name) + " " + std::to_string(*value) : "";
+  }
+  if (!settings.name.empty()) {
+    text += (text.empty() ? "name \"" : ", name \"") + settings.name + "\"";
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+cxxrun_cuda_settings for_plugin(NcclSettings const& settings) {
+  auto most = settings.max_ctas;
+  if (settings.min_ctas && !most) {
+    most = kMostCtas;  // NCCL takes a minimum without a maximum for a minimum above the maximum
+  }
+  return {.min_ctas = settings.min_ctas.value_or(INT_MIN),
+          .max_ctas = most.value_or(INT_MIN),
+          .cga_cluster_size = settings.cga_cluster_size.value_or(INT_MIN),
+          .traffic_class = settings.traffic_class.value_or(INT_MIN),
+          .name = settings.name.empty() ? nullptr : settings.name.c_str()};
 }
 
 }  // namespace cxxrun::gpu

@@ -1,7 +1,6 @@
 #include "src/runtime/comm/join_record.hpp"
 #include "src/runtime/cpu/common/fault_points.hpp"
 #include "src/runtime/gpu/nccl_queue.hpp"
-#include "src/runtime/gpu/settings.hpp"
 
 namespace cxxrun::gpu {
 namespace {
@@ -14,7 +13,7 @@ class NcclBackend final : public host::Backend {
   NcclBackend(NcclConfig config, std::unique_ptr<host::Backend> host, TimePoint deadline)
       : config_(std::move(config)), peers_(std::move(host), config_), queue_(config_, peers_) {
     queue_.connect(share_id(), deadline);
-    run_on_host({.kind = Kind::barrier});  // who could not connect has raised the alarm
+    run_on_host({.kind = Kind::barrier});  // a rank that could not connect has raised the alarm
   }
 
   void run(Call const& call) override {
@@ -48,11 +47,11 @@ class NcclBackend final : public host::Backend {
   [[nodiscard]] host::Trouble trouble() noexcept override {
     return queue_.alive() ? peers_.look() : host::Trouble::failed;
   }
-  // Whoever waits for the device sees it within a millisecond, and so does the watching thread.
+  // Threads that wait for the device see it within a millisecond, and so does the watching thread.
   void abort(host::FailureFacts const& facts) noexcept override { peers_.host().abort(facts); }
-  void hurry(std::function<void()> answer) noexcept override {
-    peers_.host().hurry(answer);
-    queue_.hurry().ask(std::move(answer));
+  void give_up_early(std::function<void()> answer) noexcept override {
+    peers_.host().give_up_early(answer);
+    queue_.early_give_up().request(std::move(answer));
   }
   [[nodiscard]] host::DeviceQueue* device() noexcept override { return &queue_; }
 
@@ -60,7 +59,7 @@ class NcclBackend final : public host::Backend {
   void run_on_host(Call const& call) {
     on_host([&call](host::Backend& host) { host.run(call); });
   }
-  /// What the host backend throws ends NCCL too.
+  /// A failure of the host backend ends NCCL too.
   void on_host(std::function<void(host::Backend&)> const& call) {
     bool alive = true;
     try {
@@ -87,7 +86,7 @@ class NcclBackend final : public host::Backend {
     return id;
   }
 
-  /// NCCL compares none of them between ranks, and may hang where they differ.
+  /// NCCL does not compare these settings between ranks, and may hang if they differ.
   void agree_on_settings() {
     std::array<char, 256> first{};
     auto const mine = gpu::describe(config_.settings);
@@ -100,10 +99,10 @@ class NcclBackend final : public host::Backend {
     }
   }
 
-  /// Ends it everywhere, as if a call of the host backend had failed with it.
+  /// Fails on all ranks, as if a call of the host backend had failed with `error`.
   void fail_all(Error error) {
     peers_.host().abort(host::facts_of(std::move(error)));
-    run_on_host({.kind = Kind::barrier});  // throws it
+    run_on_host({.kind = Kind::barrier});  // throws the error
   }
 
   void agree_on_size(std::size_t bytes) {

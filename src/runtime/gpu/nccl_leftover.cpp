@@ -10,12 +10,22 @@
 #include <unistd.h>
 #include <utility>
 
-#include "src/base/os/quiet_thread.hpp"
+#include "src/base/os/thread.hpp"
 
 namespace cxxrun::gpu {
 namespace {
 
-/// What has not ended by then is stuck; exit() then goes on without it.
+struct Gate {
+  std::mutex mutex;  // held while writing, so that nobody writes to a flag that has been taken back
+  float* flag = nullptr;
+};
+/// Never destroyed: a thread may abort NCCL after static objects are destroyed.
+Gate& gate() {
+  static auto& made = *new Gate;
+  return made;
+}
+
+/// A communicator that has not ended by then is stuck; exit() goes on without it.
 constexpr Millis kLastWait{4000};
 
 std::atomic<bool> g_process_ends{false};
@@ -24,15 +34,15 @@ struct All {
   std::mutex mutex;
   std::condition_variable changed;
   std::list<std::thread> left;
-  std::list<std::thread> over;  ///< to be joined
+  std::list<std::thread> over;  ///< finished threads to be joined
 };
-/// Never destroyed: a thread may be left when static objects are.
+/// Never destroyed: a thread may still run when static objects are destroyed.
 All& all() {
   static auto& made = *new All;
   return made;
 }
 
-/// Unlocks it. Those threads have nothing more to do.
+/// Joins the finished threads, which takes no time. Releases the lock.
 void join_over(std::unique_lock<std::mutex> lock) {
   auto over = std::exchange(all().over, {});
   lock.unlock();
@@ -40,6 +50,18 @@ void join_over(std::unique_lock<std::mutex> lock) {
 }
 
 }  // namespace
+
+void set_gate(float* flag) noexcept {
+  std::lock_guard const lock(gate().mutex);
+  gate().flag = flag;
+}
+
+void shut_gate() noexcept {
+  std::lock_guard const lock(gate().mutex);
+  if (gate().flag != nullptr) {
+    std::atomic_ref(*gate().flag).store(1.0F);
+  }
+}
 
 Leftover::Owner Leftover::begin(cxxrun_cuda_api const& api, cxxrun_cuda_comm* comm, How how) {
   Owner owner(new Leftover(api, comm));
@@ -101,9 +123,9 @@ bool process_ends() {
   return g_process_ends.load();
 }
 
-/// CUDA ends in a handler of exit()'s that it has set up before this one, which therefore runs first. Static objects
-/// of the program may be destroyed after both.
-void heed_exit() {
+/// CUDA shuts down in an exit() handler that was registered before this one, and therefore runs after it. Static
+/// objects of the program may be destroyed after both.
+void register_exit_handler() {
   static pid_t const pid = ::getpid();
   [[maybe_unused]] static int const set = std::atexit([] {
     g_process_ends.store(true);

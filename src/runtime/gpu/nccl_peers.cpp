@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <thread>
 
-#include "src/base/core/rank_name.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::gpu {
 namespace {
 
-/// NCCL may notice that a connection broke before the host backend learns who died: so long the name is waited for.
+/// NCCL may notice a broken connection before the host backend knows who died: how long to wait for the name.
 constexpr Millis kBlame{2000};
 constexpr Millis kBetweenLooks{1};
 
-/// Ranks whose patience with one call ends this much apart still report at the same time.
+/// Ranks whose patience with one call ends at most this far apart still report at the same time.
 Millis hearing(Millis op_timeout) {
   return std::min(op_timeout, std::clamp(op_timeout / 10, Millis(1000), Millis(5000)));
 }
@@ -43,8 +42,8 @@ std::string verdict(std::span<CallReport const> ranks, std::span<int const> numb
   auto const at = stuck == ranks.end() ? ranks.begin() : stuck;
   return name(at) + ": " + (at->number == 0 ? "a call" : comm::describe(call_of(at->call))) + " was not done within " +
          patience +
-         ", though every rank made it: NCCL is stuck, or calls of another Communicator stand in its way, which all "
-         "ranks have to make in one order; NCCL_DEBUG=INFO says more, nvidia-smi shows the state of the devices";
+         ", though every rank made it: NCCL is stuck, or blocked by calls of another Communicator, which all ranks "
+         "must make in the same order; NCCL_DEBUG=INFO says more, nvidia-smi shows the state of the devices";
 }
 
 Peers::Peers(std::unique_ptr<host::Backend> host, NcclConfig const& config) : host_(std::move(host)), config_(config) {
@@ -64,7 +63,7 @@ bool Peers::run(std::function<void(host::Backend&)> const& call, std::function<b
   return true;
 }
 
-host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) noexcept try {
+host::FailureFacts Peers::agree_on_failure(Reason const& reason, CallReport const& mine) noexcept try {
   if (reason.why == Reason::Why::told) {
     return reason.facts;
   }
@@ -74,11 +73,11 @@ host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) n
   auto own = host::facts_of(std::move(mine_failed));
   auto const until = Clock::now() + std::min(kBlame, config_.op_timeout);
   std::unique_lock lock(mutex_, std::try_to_lock);
-  while (!lock && Clock::now() < until) {  // a call under way on another thread throws it, too, when a peer has died
+  while (!lock && Clock::now() < until) {  // a call in progress on another thread throws the peer's failure, too
     std::this_thread::sleep_for(kBetweenLooks);
     static_cast<void>(lock.try_lock());
   }
-  if (!lock) {  // it throws this, and tells the other nodes
+  if (!lock) {  // that call throws this, and tells the other nodes
     host_->abort(own);
     return own;
   }
@@ -98,7 +97,7 @@ host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) n
     own = host::facts_of(fail(Errc::timeout, verdict(told, numbers_, names_, seconds_text(config_.op_timeout))));
   }
   host_->abort(own);
-  host_->run({.kind = comm::Kind::barrier});  // throws it: who has other groups with this rank is told that way
+  host_->run({.kind = comm::Kind::barrier});  // throws it: groups that share this rank learn of the failure that way
   return own;
 } catch (...) {
   return host::facts_of(std::current_exception(), here());

@@ -1,6 +1,6 @@
-// Peers: the host backend beside NCCL, and what it says about whose failure something is. Shell.
+// Peers: the host backend beside NCCL, and its knowledge about whose failure something is. Shell.
 //
-// Threads: any. A call of one thread is not waited for by look() of another, and by settle() for 2 s at most.
+// Threads: any. look() does not wait for a call of another thread; agree_on_failure() waits for it for at most 2 s.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 #include "src/base/core/call.hpp"
 #include "src/base/core/time.hpp"
 #include "src/runtime/cpu/common/backend.hpp"
-#include "src/runtime/cpu/common/hurry.hpp"
+#include "src/runtime/cpu/common/waiting.hpp"
 #include "src/runtime/cpu/node/alarm.hpp"
 #include "src/runtime/cuda/plugin_api.h"
 #include "src/runtime/gpu/choice.hpp"
@@ -20,78 +20,78 @@
 namespace cxxrun::gpu {
 
 struct NcclConfig {
-  cxxrun_cuda_api const* api = nullptr;  ///< with the device opened
+  cxxrun_cuda_api const* api = nullptr;  ///< the device is open
   std::string device;                    ///< "NVIDIA H200 (GPU-…)", for messages
   int nccl = 0;
   int rank = 0;
   std::vector<std::string> hosts;  ///< by rank
-  std::vector<int> names;          ///< by rank: what messages call it
+  std::vector<int> names;          ///< by rank: its number in messages
   std::uint64_t generation = 0;
   Millis op_timeout{};
   Millis abort_deadline{};
   NcclSettings settings{};
-  std::shared_ptr<host::Hurry> hurry = std::make_shared<host::Hurry>();  ///< of all waits, that for connecting too
+  std::shared_ptr<host::EarlyGiveUp> early_give_up =
+      std::make_shared<host::EarlyGiveUp>();  ///< covers all waits, also for the connection
 };
 
-/// Why the communicator of NCCL's is given up.
+/// Why an NCCL communicator is aborted.
 struct Reason {
   enum class Why : std::uint8_t {
-    trouble,  ///< the host backend knows of a peer that is gone
-    error,    ///< CUDA or NCCL said so: `error`
-    late,     ///< nothing, for op_timeout
-    told,     ///< the host backend has thrown it: `facts`
+    trouble,  ///< the host backend knows of a failed peer
+    error,    ///< CUDA or NCCL reported `error`
+    late,     ///< nothing happened for op_timeout
+    told,     ///< the host backend has thrown `facts`
   };
   Why why = Why::trouble;
   Error error{};
   host::FailureFacts facts{};
-  bool of_cuda = false;  ///< the error is CUDA's
+  bool of_cuda = false;  ///< the error is CUDA's, not NCCL's
 };
-/// What a call of the plugin's failed with.
+/// The Reason for a failed call of the plugin.
 [[nodiscard]] inline Reason reason_of(cxxrun_cuda_status const& status, std::string const& what) {
   return {.why = Reason::Why::error, .error = error_of(status, what), .of_cuda = status.code == CXXRUN_CUDA_CUDA};
 }
 
-/// What ranks tell each other when a device call did not end in time (docs/design/nccl_backend.md). Travels between
-/// processes as it is.
+/// What ranks tell each other when a device call did not end in time (docs/design/nccl_backend.md). Sent between
+/// processes as raw bytes.
 struct CallReport {
-  std::uint64_t number = 0;  ///< of the oldest call that is under way, from 1; 0: none is
-  std::uint64_t made = 0;    ///< calls this rank has made
-  comm::CallFields call{};   ///< that one
+  std::uint64_t number = 0;  ///< number of the oldest call in progress, from 1; 0: none
+  std::uint64_t made = 0;    ///< calls made by this rank
+  comm::CallFields call{};   ///< the oldest call in progress
 };
 
-/// The sentence for the Failure that all ranks throw. By rank, `numbers`: what messages call it; `names`: "rank 2 on
-/// node1".
+/// The sentence of the Failure that all ranks throw. By rank: `numbers` in messages; `names`: "rank 2 on node1".
 [[nodiscard]] std::string verdict(std::span<CallReport const> ranks, std::span<int const> numbers,
                                   std::vector<std::string> const& names, std::string const& patience);
 
 class Peers {
  public:
-  /// `config` outlives this object.
+  /// `config` must outlive this object.
   Peers(std::unique_ptr<host::Backend> host, NcclConfig const& config);
 
   [[nodiscard]] int world() const { return static_cast<int>(names_.size()); }
   [[nodiscard]] std::string const& here() const { return names_[static_cast<std::size_t>(config_.rank)]; }
-  /// What messages call a rank.
+  /// The number of a rank in messages.
   [[nodiscard]] int number(std::size_t rank) const { return numbers_[rank]; }
   [[nodiscard]] host::Backend& host() { return *host_; }
 
-  /// Makes a call on host memory. False, and nothing done, when `alive` says no once its turn has come.
+  /// Makes a call on host memory. When its turn has come and `alive` returns false, does nothing and returns false.
   [[nodiscard]] bool run(std::function<void(host::Backend&)> const& call, std::function<bool()> const& alive);
-  /// As far as that is known without a call.
+  /// What is known of the peers without a call.
   [[nodiscard]] host::Trouble look() noexcept {
     std::unique_lock const lock(mutex_, std::try_to_lock);
-    return lock ? host_->trouble() : host::Trouble::none;  // a call under way notices by itself
+    return lock ? host_->trouble() : host::Trouble::none;  // a call in progress notices by itself
   }
-  /// What this rank fails with: what the others fail with too, wherever one of them knows more than that it is stuck.
+  /// The failure of this rank. All ranks fail with the same, unless one of them knows more than that a call is stuck.
   /// Blocks up to about 7 s.
-  [[nodiscard]] host::FailureFacts settle(Reason const& reason, CallReport const& mine) noexcept;
+  [[nodiscard]] host::FailureFacts agree_on_failure(Reason const& reason, CallReport const& mine) noexcept;
   void leave() noexcept {
     std::lock_guard const lock(mutex_);
     host_->leave();
   }
 
  private:
-  std::mutex mutex_;  ///< of host_'s calls
+  std::mutex mutex_;  ///< serializes calls of host_
   std::unique_ptr<host::Backend> host_;
   NcclConfig const& config_;
   std::vector<int> numbers_;

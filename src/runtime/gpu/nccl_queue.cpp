@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <sched.h>
 
-#include "src/base/os/quiet_thread.hpp"
+#include "src/base/os/thread.hpp"
 #include "src/runtime/cpu/common/fault_points.hpp"
-#include "src/runtime/gpu/settings.hpp"
 
 namespace cxxrun::gpu {
+
 namespace {
 
 constexpr int kYields = 100;
 constexpr std::chrono::microseconds kShortest{20};
 constexpr std::chrono::microseconds kLongest{200};
-/// A rank that leaves after its last call: the others may be that much later in seeing theirs done.
+/// When a rank leaves after its last call, the others may see their call done this much later.
 constexpr Millis kLeaving{200};
 
 cxxrun_cuda_call plugin_call(comm::Call const& call) {
@@ -39,9 +39,9 @@ NcclQueue::~NcclQueue() {
   wake_.notify_one();
   {
     std::lock_guard const lock(end_mutex_);
-    dismissed_ = true;
+    guard_stop_ = true;
   }
-  off_duty_.notify_one();
+  guard_wake_.notify_one();
   for (auto* const thread : {&watcher_, &guard_}) {
     if (thread->joinable()) {
       thread->join();
@@ -49,7 +49,7 @@ NcclQueue::~NcclQueue() {
   }
 }
 
-/// Ends NCCL where `code` is an error of the plugin's.
+/// Ends NCCL if `code` is an error.
 void NcclQueue::require(Lock& lock, std::int32_t code, cxxrun_cuda_status& status, char const* what, TimePoint began) {
   if (code != CXXRUN_CUDA_OK && code != CXXRUN_CUDA_IN_PROGRESS) {
     status.code = code;
@@ -57,7 +57,7 @@ void NcclQueue::require(Lock& lock, std::int32_t code, cxxrun_cuda_status& statu
   }
 }
 
-/// One call of the plugin's. `what` is for messages.
+/// Makes one call of the plugin. `what` is for messages.
 template <class Body>
 void NcclQueue::call(Lock& lock, char const* what, Body const& body) {
   if (!alive()) {
@@ -70,6 +70,7 @@ void NcclQueue::call(Lock& lock, char const* what, Body const& body) {
   require(lock, code, status, what, Clock::now());
 }
 
+/// Polls until NCCL is connected. Ends it when `deadline` has passed.
 void NcclQueue::await_connection(Lock& lock, TimePoint deadline) {
   Wait wait;
   progress_ = wait.began;
@@ -95,7 +96,7 @@ void NcclQueue::await_connection(Lock& lock, TimePoint deadline) {
 }
 
 void NcclQueue::connect(std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> const& id, TimePoint deadline) {
-  heed_exit();
+  register_exit_handler();
   if (!Leftover::await_others(Leftover::kMost, config_.abort_deadline)) {
     end_stuck(peers_.here(), config_.abort_deadline);
   }
@@ -117,12 +118,12 @@ std::byte* NcclQueue::allocate(std::size_t bytes) {
   Lock lock(mutex_);
   void* memory = nullptr;
   call(lock, "an arena in device memory (ask for less if there is not enough)", [&](auto& status) {
-    bool const alone = Leftover::await_others(0, Millis::zero());  // before, since they may come to their end meanwhile
+    bool const alone = Leftover::await_others(0, Millis::zero());  // ask first, since they may end in the meantime
     std::int32_t const code = api_.allocate(comm_, bytes, &memory, &status);
     if (alone || memory != nullptr || code == CXXRUN_CUDA_OK) {
       return code;
     }
-    // What an earlier generation had is given back when its abort is over.
+    // The memory of an earlier generation is freed when its abort is over.
     if (!Leftover::await_others(0, config_.abort_deadline)) {
       end_stuck(peers_.here(), config_.abort_deadline);
     }
@@ -140,11 +141,11 @@ std::uint64_t NcclQueue::submit(comm::Call const& call) {
   host::fault_point(host::FaultPoint::enter);
   bool const in_place = call.kind == comm::Kind::broadcast || call.in == call.out;
   if (peers_.world() == 1 && in_place && call.scale == 1.0F) {
-    return 0;  // every result is there already: nothing is launched
+    return 0;  // all results are there already: nothing to launch
   }
   Lock lock(mutex_);
   await_slot(lock);
-  set_busy(true);  // before NCCL, which may wait for peers in the call
+  set_busy(true);  // before calling NCCL, which may wait for peers
   auto const asked = plugin_call(call);
   this->call(lock, "a call's stream", [&](auto& status) { return api_.after(comm_, call.stream.handle, &status); });
   this->call(lock, "a call", [&](auto& status) { return api_.enqueue(comm_, &asked, &status); });
@@ -214,7 +215,7 @@ bool NcclQueue::done(std::uint64_t point) noexcept {
     return false;
   }
   cxxrun_cuda_status status;
-  static_cast<void>(advance(status));  // an error is for who waits, or for the watching thread
+  static_cast<void>(advance(status));  // an error is reported by the thread that waits, or by the watching thread
   return point <= reached_.load();
 }
 
@@ -234,14 +235,14 @@ void NcclQueue::wait_on(std::uint64_t point, Stream stream) {
   queue("a stream", [&](auto& status) { return api_.wait_on(comm_, base_ + point - 1, stream.handle, &status); });
 }
 
-/// Looks how far the device has come. What the plugin says of the first point that is not reached.
+/// Checks how far the device has come. Returns the plugin's code for the first point that is not reached.
 std::int32_t NcclQueue::advance(cxxrun_cuda_status& status) {
   for (std::uint64_t reached = reached_.load(); reached < marked_; ++reached) {
     status.text[0] = '\0';
     if (std::int32_t const code = api_.reached(comm_, base_ + reached, &status); code != CXXRUN_CUDA_OK) {
       return code;
     }
-    if (!alive()) {  // it may be an abort that has ended the kernels, while this thread was in the driver
+    if (!alive()) {  // the kernels may have been ended by an abort while this thread was in the driver
       return CXXRUN_CUDA_IN_PROGRESS;
     }
     progress_ = Clock::now();
@@ -258,7 +259,7 @@ void NcclQueue::advance_or_end(Lock& lock, TimePoint began) {
 
 void NcclQueue::wait_locked(Lock& lock, std::uint64_t point) {
   Wait wait;
-  // One thread more, for as long as it is here.
+  // Counts this thread as waiting while it is in here.
   std::unique_ptr<int, decltype([](int* number) { --*number; })> const counted(&++waiting_);
   for (;;) {
     if (alive()) {
@@ -272,7 +273,7 @@ void NcclQueue::wait_locked(Lock& lock, std::uint64_t point) {
   }
 }
 
-/// At the peers first, since what comes after it may block, at NCCL and at the clock, every millisecond.
+/// Checks the peers, NCCL and the deadline, once per millisecond. The peers first, because the other checks may block.
 void NcclQueue::look(Lock& lock, Wait& wait) {
   if (!alive()) {
     end(lock, {}, wait.began);
@@ -282,7 +283,7 @@ void NcclQueue::look(Lock& lock, Wait& wait) {
     return;
   }
   if (wait.looked != TimePoint{} && now - wait.looked > kStopped) {
-    progress_ += now - wait.looked;  // this process was stopped, and the others perhaps with it
+    progress_ += now - wait.looked;  // this process was stopped, and the others perhaps too
   }
   wait.looked = now;
   looked_.store(now);
@@ -302,10 +303,10 @@ void NcclQueue::look(Lock& lock, Wait& wait) {
   }
 }
 
-/// Why who has waited for so long waits no longer; nothing: he does.
+/// The reason to stop waiting after `waited`, or nothing.
 std::optional<Reason::Why> NcclQueue::overdue(Clock::duration waited) {
-  bool const asked = hurry().asked();  // once: it may be asked from one line to the next
-  bool const at_once = asked && hurry().answer(waited, config_.op_timeout);
+  bool const asked = early_give_up().requested();  // read once: it may change from one line to the next
+  bool const at_once = asked && early_give_up().acknowledge(waited, config_.op_timeout);
   if (asked && !at_once) {
     peers_.host().abort(host::stopped_by_launcher());
     return Reason::Why::trouble;
@@ -319,6 +320,50 @@ void NcclQueue::pause(Wait& wait) {
   } else {
     std::this_thread::sleep_for(std::min(kLongest, kShortest * (wait.rounds - kYields)));
   }
+}
+
+// ---- what a call may not ask for, and whether buffers are device memory
+
+bool NcclQueue::is_device(void const* memory) {
+  auto const holds = [at = reinterpret_cast<std::uintptr_t>(memory)](auto const& a) { return at - a.first < a.second; };
+  if (std::any_of(arenas_.data(), arenas_.data() + arenas_used_, holds)) {
+    return true;
+  }
+  require_own();
+  cxxrun_cuda_status status{};
+  std::int32_t const kind = memory == nullptr ? 0 : api_.is_device_memory(memory, &status);
+  if (kind < 0) {
+    fail(reason_of(status, "asking where a buffer lies"));
+  }
+  return kind != 0;
+}
+
+bool NcclQueue::is_captured(Stream stream) {
+  require_own();
+  cxxrun_cuda_status status{};
+  std::int32_t const answer = api_.is_captured(stream.handle, &status);
+  if (answer < 0) {
+    fail(reason_of(status, "asking whether a stream is captured"));
+  }
+  return answer != 0;
+}
+
+std::optional<std::string> NcclQueue::refusal(comm::Call const& call) {
+  if (comm::in_bytes(call, 1) == 0) {
+    return std::nullopt;
+  }
+  bool const out = is_device(call.out);
+  if ((out || call.stream.handle != nullptr) && is_captured(call.stream)) {
+    return comm::describe(call) +
+           ": its stream is being captured into a CUDA graph, which collectives do not support: end the capture first";
+  }
+  if (call.kind != comm::Kind::broadcast && call.in != call.out && is_device(call.in) != out) {
+    return comm::describe(call) + ": one buffer is device memory and the other the host's; give it two of one kind";
+  }
+  if (out && comm::reduces(call.kind) && call.op != ReduceOp::sum && comm::is_floating(call.type)) {
+    return comm::describe(call) + " of device memory: NCCL loses NaNs in it; copy the values to host memory";
+  }
+  return std::nullopt;
 }
 
 }  // namespace cxxrun::gpu

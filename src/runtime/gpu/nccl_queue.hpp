@@ -1,9 +1,9 @@
-// NcclQueue: one communicator of NCCL's with its stream: what is queued there, how far it has come, and its end. Shell.
+// NcclQueue: one NCCL communicator with its stream: what is queued, how far it has come, and its end. Shell.
 //
-// NCCL allows one thread at a time: one lock around every call of the plugin's, but for those that any thread may make.
-// Nobody waits for peers or the device with it, except inside NCCL and in the driver: a call may wait there behind a
-// kernel that a dead peer never ends. So one thread waits neither for this lock nor for the driver, looks at the peers
-// when nobody else does, and gives NCCL up from outside.
+// NCCL allows one thread at a time, so one lock protects all calls of the plugin except those that any thread may make.
+// No thread waits for peers or the device while holding it, except inside NCCL and in the driver: there a call may wait
+// behind a kernel that a dead peer never ends. So one thread (guard()) needs neither this lock nor the driver; it
+// checks the peers when no other thread does, and aborts NCCL from outside.
 #pragma once
 
 #include <array>
@@ -14,8 +14,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "src/runtime/cpu/common/device_queue.hpp"
-#include "src/runtime/cpu/common/hurry.hpp"
+#include "src/runtime/cpu/common/backend.hpp"
 #include "src/runtime/cpu/common/own_process.hpp"
 #include "src/runtime/gpu/choice.hpp"
 #include "src/runtime/gpu/nccl_leftover.hpp"
@@ -23,10 +22,10 @@
 
 namespace cxxrun::gpu {
 
-inline constexpr Millis kTick{1};        ///< between two looks at the peers
-inline constexpr Millis kStopped{1000};  ///< no scheduler takes that long between two looks
+inline constexpr Millis kTick{1};        ///< between two checks of the peers
+inline constexpr Millis kStopped{1000};  ///< no scheduler delays two checks by that much
 
-/// With exit code 75: what was left of earlier communicators was not ended within `deadline`.
+/// Exits with code 75: earlier communicators were not ended within `deadline`.
 [[noreturn]] void end_stuck(std::string const& here, Millis deadline);
 
 class NcclQueue final : public host::DeviceQueue {
@@ -36,17 +35,17 @@ class NcclQueue final : public host::DeviceQueue {
   NcclQueue(NcclQueue const&) = delete;
   NcclQueue& operator=(NcclQueue const&) = delete;
 
-  /// Blocks until NCCL is connected. Throws Failure and PeerFailure, as everything here.
+  /// Blocks until NCCL is connected. Throws Failure and PeerFailure, like all functions here.
   void connect(std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> const& id, TimePoint deadline);
-  /// Blocks until the memory is there and zero.
+  /// Blocks until the memory is allocated and zeroed.
   [[nodiscard]] std::byte* allocate(std::size_t bytes);
-  /// Waits for what is queued, then ends NCCL in good order, for which it waits for `abort_deadline` at most.
+  /// Waits for what is queued, then ends NCCL in order, which may take at most `abort_deadline`.
   void close() noexcept;
 
-  /// Whoever waits gives up at once (host::Backend::hurry).
-  [[nodiscard]] host::Hurry& hurry() { return *config_.hurry; }
+  /// All waits give up at once when asked (host::Backend::give_up_early).
+  [[nodiscard]] host::EarlyGiveUp& early_give_up() { return *config_.early_give_up; }
   [[nodiscard]] bool alive() const { return state_.load() == State::running && !process_ends(); }
-  /// Ends NCCL for that reason, unless it has ended, and throws what it ended with.
+  /// Ends NCCL for that reason, unless it has ended already, and throws the failure it ended with.
   [[noreturn]] void fail(Reason const& reason);
 
   void report(std::function<void(bool)> busy) override { tell_busy_ = std::move(busy); }
@@ -68,17 +67,17 @@ class NcclQueue final : public host::DeviceQueue {
  private:
   using Lock = std::unique_lock<std::mutex>;
   enum class State : std::uint8_t { running, ending, ended };
-  /// Points under way at most.
+  /// Maximum number of points in progress.
   static constexpr std::uint64_t kSlots = 256;
-  /// Of one thread that waits.
+  /// State of one waiting thread.
   struct Wait {
     TimePoint began = Clock::now();
     TimePoint looked{};
-    TimePoint left{};  ///< since when a peer is known to have left; epoch: none has
+    TimePoint left{};  ///< when a peer was seen to have left; epoch: none has
     int rounds = 0;
   };
 
-  /// Throws in a forked child, for which CUDA has nothing but errors, and where no thread opens a lock that one held.
+  /// Throws in a forked child: there CUDA only returns errors, and a lock held by a parent's thread is never released.
   void require_own() const { host::require_own(pid_); }
   [[nodiscard]] bool is_captured(Stream stream);
   template <class Body>
@@ -119,7 +118,7 @@ class NcclQueue final : public host::DeviceQueue {
   [[nodiscard]] CallReport oldest() const;
   [[nodiscard]] CallReport oldest_if_free();
   void await_device(Reason const& reason, std::string const& here) noexcept;
-  [[nodiscard]] bool is_under_way();
+  [[nodiscard]] bool is_in_progress();
   void watch() noexcept;
   void guard() noexcept;
 
@@ -128,33 +127,35 @@ class NcclQueue final : public host::DeviceQueue {
   Peers& peers_;
   cxxrun_cuda_api const& api_;
   cxxrun_cuda_comm* comm_ = nullptr;
-  Leftover::Owner leftover_;                                         ///< which comm_ is from its end on
-  std::array<std::pair<std::uintptr_t, std::size_t>, 64> arenas_{};  ///< begin and size; more are asked for by pointer
+  Leftover::Owner leftover_;  ///< owns comm_ once it is ending
+  std::array<std::pair<std::uintptr_t, std::size_t>, 64>
+      arenas_{};  ///< begin and size; the plugin is asked about any further ones
   std::size_t arenas_used_ = 0;
 
   std::mutex mutex_;
-  std::atomic<State> state_{State::running};  ///< who makes it `ending` carries the end out, with or without the lock
+  std::atomic<State> state_{
+      State::running};  ///< the thread that sets `ending` carries the end out, with or without the lock
   std::mutex end_mutex_;
-  std::condition_variable changed_;  ///< state_ is ended
-  host::FailureFacts failed_;        ///< by then
+  std::condition_variable changed_;  ///< signalled when state_ becomes ended
+  host::FailureFacts failed_;        ///< set before state_ becomes ended
   std::uint64_t base_ = 0;           ///< the plugin's number of the first point
   std::uint64_t marked_ = 0;         ///< the last point
   std::atomic<std::uint64_t> reached_{0};
-  TimePoint progress_{};                ///< since when the oldest point under way has had its turn
-  std::atomic<TimePoint> looked_{};     ///< when somebody last saw to the peers
-  std::atomic<std::uint64_t> made_{0};  ///< calls
+  TimePoint progress_{};                ///< since when the oldest point in progress is the first in line
+  std::atomic<TimePoint> looked_{};     ///< when a thread last checked the peers
+  std::atomic<std::uint64_t> made_{0};  ///< number of calls
   std::array<CallReport, kSlots> under_way_{};
   std::function<void(bool)> tell_busy_;
   bool busy_ = false;
-  int waiting_ = 0;  ///< threads that look at the peers themselves
+  int waiting_ = 0;  ///< threads that check the peers themselves
   bool closed_ = false;
 
-  std::condition_variable wake_;  ///< of the watching thread
+  std::condition_variable wake_;  ///< wakes the watching thread
   bool asleep_ = false;
   bool stop_ = false;
   std::thread watcher_;
-  std::condition_variable off_duty_;  ///< of the guard
-  bool dismissed_ = false;            ///< with end_mutex_
+  std::condition_variable guard_wake_;  ///< wakes the guard
+  bool guard_stop_ = false;             ///< protected by end_mutex_
   std::thread guard_;
 };
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/base/os/system.hpp"
-#include "src/base/os/watchdog.hpp"
+#include "src/base/os/thread.hpp"
 
 namespace cxxrun::gpu {
 namespace {
@@ -22,15 +22,15 @@ bool is_there(std::string const& path) {
   return ::access(path.c_str(), F_OK) == 0;
 }
 
-/// Of the library or program that this code is in: libcxxrun_c.so.0 where Python has loaded it. "" where it is not
-/// known.
+/// The folder of the library or program that contains this code: libcxxrun_c.so.0 if Python has loaded it. "" if
+/// unknown.
 std::string own_folder() {
   Dl_info own{};
   bool const known = ::dladdr(kFile, &own) != 0 && own.dli_fname != nullptr && *own.dli_fname == '/';
   return known ? std::filesystem::path(own.dli_fname).parent_path().string() : std::string();
 }
 
-/// Where it is, or its bare name for the loader to look for.
+/// The path of the plugin, or its bare name if the loader has to search for it.
 std::string find_plugin() {
   std::error_code error;
   std::string const own = own_folder();
@@ -55,10 +55,10 @@ std::vector<std::string> loaded_libraries() {
   return paths;
 }
 
-/// The plugin's table: from the file CXXRUN_CUDA_PLUGIN, else from the first there is of: the folder of this library
-/// and cxxrun in it, the program's folder, ../lib and ../lib/cxxrun beside it, where cxxrun was installed, the loader's
-/// own path. It stays loaded. Errors (not_found): no such file, the loader's own words, another version of the table,
-/// two CUDA runtimes.
+/// Loads the plugin and returns its table. The file is CXXRUN_CUDA_PLUGIN, else the first that exists in: the folder of
+/// this library and cxxrun in it; the program's folder, ../lib and ../lib/cxxrun beside it; where cxxrun was installed;
+/// the loader's path. It stays loaded. Errors (not_found): no such file, an error of the loader, another version of the
+/// table, two CUDA runtimes.
 Result<cxxrun_cuda_api const*> load_plugin() {
   std::string const named = os::variable("CXXRUN_CUDA_PLUGIN");
   std::string const path = named.empty() ? find_plugin() : named;
@@ -91,7 +91,7 @@ Result<cxxrun_cuda_api const*> load_plugin() {
   return api;
 }
 
-/// CXXRUN_BACKEND has the last word.
+/// CXXRUN_BACKEND overrides `asked`.
 Result<Backend> backend_or(Backend asked) {
   auto const name = os::variable("CXXRUN_BACKEND");
   auto const backend = name.empty() ? std::optional(asked) : backend_named(name);
@@ -135,8 +135,9 @@ Result<Selection> select(Backend asked, WorkerEnv const& env) {
   if (selected.api->open_device(*device, &selected.device, &status) != CXXRUN_CUDA_OK) {
     auto refusal = error_of(status, "GPU " + std::to_string(*device) + " cannot be used");
     cxxrun_cuda_status of_any{};
-    bool const lost = selected.api->is_device_memory(&status, &of_any) < 0;  // then CUDA answers every question so
-    if (used_before && lost && env.world_size > 1) {  // the others can go on without this process
+    bool const lost =
+        selected.api->is_device_memory(&status, &of_any) < 0;  // then CUDA answers every question with that error
+    if (used_before && lost && env.world_size > 1) {           // the others can go on without this process
       os::end_process(kDeviceLost, "rank " + std::to_string(env.rank) + ": " + refusal.context + lost_device_text());
     }
     return refusal;

@@ -36,7 +36,7 @@ std::vector<std::uint64_t> hashes_of(std::span<std::string const> items) {
 std::uint64_t hash_of(std::span<std::uint64_t const> hashes) {
   std::uint64_t hash = (kFnvBasis ^ hashes.size()) * kFnvPrime;
   for (auto const one : hashes) {
-    // Multiplication carries upwards only: without the shift the upper bits of `one` would hardly count.
+    // Multiplication carries upwards only; without the shift the upper bits of `one` would hardly count.
     hash = (hash ^ one) * kFnvPrime;
     hash ^= hash >> 32U;
   }
@@ -67,7 +67,7 @@ std::vector<std::string> items_of(std::span<Parameter const> parameters, Gradien
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     auto const& [name, count, type] = parameters[i];
     auto const shown = quoted_name(name);
-    // Names that look alike when shown must still count as different.
+    // Different names that look alike in a message must still compare as different.
     auto const rest = shown == "\"" + name + "\"" ? "" : " (name " + std::to_string(fnv1a(name)) + ")";
     items.push_back("parameter " + std::to_string(i));
     items.back().append(" ").append(shown).append(rest).append(" of ").append(std::to_string(count));
@@ -99,7 +99,7 @@ std::optional<std::string> refusal(std::span<Parameter const> parameters) {
     std::size_t const most = static_cast<std::size_t>(PTRDIFF_MAX) - total;
     if (most < 2 * Arena::kAlignment || count > (most - 2 * Arena::kAlignment) / size_of(type)) {
       return "parameter " + quoted_name(name) + " of " + std::to_string(count) + " " +
-             std::string(cxxrun::name_of(type)) + " is more than memory can be addressed";
+             std::string(cxxrun::name_of(type)) + " exceeds the address space";
     }
     total += count * size_of(type) + Arena::kAlignment;
   }

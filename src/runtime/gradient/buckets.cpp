@@ -3,17 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <numeric>
 
 namespace cxxrun::gradient {
+
 namespace {
 
 constexpr std::size_t kTypes = 8;  // more than DType has
 
-/// A bucket while it is being filled: the parameters in it and when the last of them is expected.
+/// A bucket while it is being filled: its parameters, and when the last of them is expected.
 struct Draft {
   DType type = DType::f32;
   std::size_t bytes = 0;
-  std::size_t last = 0;  // position in the order
+  std::size_t last = 0;  // its position in the order
   std::vector<std::uint32_t> parameters;
 };
 
@@ -94,6 +96,69 @@ Layout make_layout(std::span<Parameter const> parameters, std::span<std::uint32_
   }
   layout.buckets.back().control_slots = control.slots;
   return layout;
+}
+
+// ---- moves
+
+namespace {
+
+class Planner {
+ public:
+  Planner(std::size_t at, std::size_t room) : bring_(at), stage_(at + room / 2), half_(room / 2) {}
+
+  /// Swaps [from, from + bytes) with [to, from), which moves up. `bytes` fit into half of the room.
+  void rotate(std::size_t to, std::size_t from, std::size_t bytes) {
+    moves_.push_back({from, bring_, bytes});
+    bool const directly = bytes == half_;  // otherwise the pieces would be as small as `bytes`, and many
+    for (std::size_t end = from; end > to;) {
+      auto const piece = std::min(half_, end - to);
+      end -= piece;
+      if (directly) {
+        moves_.push_back({end, end + bytes, piece});
+      } else {
+        moves_.push_back({end, stage_, piece});
+        moves_.push_back({stage_, end + bytes, piece});
+      }
+    }
+    moves_.push_back({bring_, to, bytes});
+  }
+
+  [[nodiscard]] std::size_t most() const { return half_; }
+  [[nodiscard]] std::vector<Move> take() { return std::move(moves_); }
+
+ private:
+  std::size_t bring_;
+  std::size_t stage_;
+  std::size_t half_;
+  std::vector<Move> moves_;
+};
+
+}  // namespace
+
+std::vector<Move> plan_moves(Layout const& from, Layout const& to, std::size_t at, std::size_t room) {
+  std::vector<std::size_t> order(to.places.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return to.places[a].offset < to.places[b].offset; });
+  std::vector<std::size_t> now;
+  for (auto const& place : from.places) {
+    now.push_back(place.offset);
+  }
+  Planner plan(at, room);
+  for (auto const i : order) {
+    auto const size = aligned(to.places[i].bytes);
+    if (size == 0 || now[i] == to.places[i].offset) {
+      continue;
+    }
+    auto const start = now[i];
+    for (std::size_t done = 0; done < size; done += std::min(plan.most(), size - done)) {
+      plan.rotate(to.places[i].offset + done, start + done, std::min(plan.most(), size - done));
+    }
+    for (auto& offset : now) {
+      offset += offset >= to.places[i].offset && offset < start ? size : 0;
+    }
+    now[i] = to.places[i].offset;
+  }
+  return plan.take();
 }
 
 }  // namespace cxxrun::gradient

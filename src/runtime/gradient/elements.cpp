@@ -19,7 +19,7 @@ void multiply_as(void* data, std::size_t count, double factor) {
 template <class Format>
 double sum_of_squares_as(void const* data, std::size_t count) {
   auto const* const values = static_cast<typename Format::Stored const*>(data);
-  std::array<double, 8> sums{};  // independent, so that additions need not wait for each other
+  std::array<double, 8> sums{};  // independent sums, so that additions do not wait for each other
   std::size_t i = 0;
   for (; i + sums.size() <= count; i += sums.size()) {
     for (std::size_t k = 0; k < sums.size(); ++k) {
@@ -45,7 +45,7 @@ void with_format(DType type, Body const& body) {
     case DType::f64: return body(comm::F64{});
     case DType::f16: return body(comm::F16{});
     case DType::bf16: return body(comm::BF16{});
-    default: return;  // no gradient has another type
+    default: return;  // gradients have no other type
   }
 }
 

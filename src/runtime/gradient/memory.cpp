@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "src/runtime/gradient/elements.hpp"
-#include "src/runtime/gradient/moves.hpp"
 
 namespace cxxrun::gradient {
 namespace {

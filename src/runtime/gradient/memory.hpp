@@ -1,18 +1,18 @@
-// Memory: the bytes that gradients live in, in host memory or on a device, and all that this rank does to them. On a
-// device everything is queued, behind each other and before the all-reduces that are started later.
+// Memory: the bytes of the gradients, on the host or on a device, and the local operations on them. On a device
+// everything is queued, in order and before the all-reduces that start later.
 //
-// Threads: after() and multiply() from any; the rest from one.
+// Threads: after() and multiply() from any thread; the rest from one.
 #pragma once
 
 #include <algorithm>
 #include <span>
 
-#include "src/runtime/cpu/common/device_queue.hpp"
+#include "src/runtime/cpu/common/backend.hpp"
 #include "src/runtime/gradient/buckets.hpp"
 
 namespace cxxrun::gradient {
 
-/// Elements of one type.
+/// A range of elements of one type.
 struct Piece {
   DType type = DType::f32;
   std::size_t offset = 0;  ///< in bytes
@@ -21,9 +21,9 @@ struct Piece {
 
 class Memory {
  public:
-  /// Bytes behind the gradients that a device needs for itself.
+  /// Extra bytes after the gradients for a device's own use.
   static constexpr std::size_t kScratch = 128;
-  /// And behind those, to rearrange gradients of so many bytes in all.
+  /// And bytes after those that rearranging `bytes` of gradients needs.
   [[nodiscard]] static std::size_t room(std::size_t bytes) {
     constexpr std::size_t kMost = std::size_t{16} << 20U;
     return 2 * std::min(kMost, aligned(std::max<std::size_t>(bytes, 1)));
@@ -37,27 +37,27 @@ class Memory {
   [[nodiscard]] bool on_device() const { return device_ != nullptr; }
   [[nodiscard]] host::DeviceQueue& device() const { return *device_; }
 
-  /// On a device: what follows comes after what `stream` holds by now.
+  /// On a device: later operations run after the work that `stream` holds now.
   void after(Stream stream) const {
     if (on_device()) {
       device_->after(stream);
     }
   }
   void multiply(Piece const& piece, double factor) const;
-  /// Of a device: where queue_squares() leaves the sum.
+  /// On a device: where queue_squares() stores the sum.
   [[nodiscard]] double* squares() const { return reinterpret_cast<double*>(at(bytes_)); }
   void queue_squares(std::span<Piece const> pieces) const;
-  /// Blocks until it is known.
+  /// Blocks until the sum is known.
   [[nodiscard]] double sum_of_squares(std::span<Piece const> pieces) const;
-  /// Of a device: copies from host memory, which may change at once.
+  /// On a device: copies from host memory, which may be changed at once.
   void put(std::size_t offset, void const* from, std::size_t bytes) const { device_->copy(at(offset), from, bytes); }
-  /// Of a device: copies to host memory; it is there when the point is reached.
+  /// On a device: copies to host memory; complete when the returned point is reached.
   [[nodiscard]] std::uint64_t get(void* to, std::size_t offset, std::size_t bytes) const {
     device_->copy(to, at(offset), bytes);
     return device_->mark();
   }
-  /// Moves every gradient to its place in another layout. Blocks. In host memory it takes as much again while it lasts;
-  /// on a device nothing but room(), and nothing goes through the host.
+  /// Moves every gradient to its place in another layout. Blocks. In host memory it temporarily needs the same amount
+  /// again; on a device only room(), and nothing goes through the host.
   void rearrange(Layout const& from, Layout const& to) const;
 
  private:

@@ -1,11 +1,11 @@
-// ReadyTracker: which gradients of a step are ready, and which bucket is to be launched next. Pure: values and atomics.
+// ReadyTracker: which gradients of a step are ready, and which bucket to launch next. Pure: values and atomics.
 //
 //   if (tracker.claim(i)) { …finish the gradient…; if (tracker.complete(i)) { tracker.launch_ready(launch); } }
 //
-// Buckets are launched strictly in order. Whoever completes a bucket launches all that are due; while one thread does,
-// others hand over to it and leave: nobody waits.
+// Buckets are launched strictly in order. The thread that completes a bucket launches all buckets that are due. If
+// another thread is launching already, it leaves the work to that thread and returns: no thread waits.
 //
-// Threads: claim(), complete() and launch_ready() from any; everything else only while none of those runs.
+// Threads: claim(), complete() and launch_ready() from any thread; the rest only while none of these runs.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ class ReadyTracker {
   explicit ReadyTracker(std::size_t parameters)
       : marks_(new std::atomic<std::uint32_t>[parameters] {}), bucket_of_(parameters), seen_(parameters) {}
 
-  /// From the next begin_step() on. The only call that allocates.
+  /// Sets the layout from the next begin_step() on. The only function that allocates.
   void use(Layout const& layout) {
     for (std::size_t i = 0; i < bucket_of_.size(); ++i) {
       bucket_of_[i] = layout.places[i].bucket;
@@ -43,10 +43,10 @@ class ReadyTracker {
       pending_[b].count.store(gradients_[b], std::memory_order_relaxed);
     }
   }
-  /// Whether claims are to be written down in the order in which they come.
+  /// Whether to record the order of claims.
   void record(bool on) { recording_ = on; }
 
-  /// The caller's gradient is the first mark of this parameter in this step. False: it has been marked before.
+  /// Marks the parameter in this step. Returns false if it was marked before.
   bool claim(std::size_t parameter) {
     if (marks_[parameter].exchange(step_, std::memory_order_relaxed) == step_) {
       return false;
@@ -56,15 +56,15 @@ class ReadyTracker {
     }
     return true;
   }
-  /// Once for each successful claim, when the gradient may be read. True: it was the last of its bucket.
+  /// Call it once per successful claim, when the gradient may be read. True: it was the last gradient of its bucket.
   bool complete(std::size_t parameter) {
     return pending_[bucket_of_[parameter]].count.fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
-  /// Calls launch(bucket), one at a time and in order, for every bucket that is due. `launch` does not throw.
+  /// Calls launch(bucket) for every bucket that is due, one at a time and in order. `launch` must not throw.
   template <class Launch>
   void launch_ready(Launch&& launch) {
     if (requests_.fetch_add(1, std::memory_order_acq_rel) != 0) {
-      return;  // the thread in here looks again before it leaves
+      return;  // the thread in here checks again before it leaves
     }
     std::uint32_t answered = 1;
     do {
@@ -78,22 +78,22 @@ class ReadyTracker {
     return marks_[parameter].load(std::memory_order_relaxed) == step_;
   }
   [[nodiscard]] bool all_launched() const { return next_ == buckets_; }
-  /// What claim() wrote down in this step.
+  /// The claims recorded in this step, in order.
   [[nodiscard]] std::span<std::uint32_t const> seen() const {
     return {seen_.data(), seen_count_.load(std::memory_order_relaxed)};
   }
 
  private:
-  struct alignas(64) Pending {  // threads that finish different buckets do not share a cache line
+  struct alignas(64) Pending {  // threads that complete different buckets do not share a cache line
     std::atomic<std::uint32_t> count{0};
   };
 
-  std::unique_ptr<std::atomic<std::uint32_t>[]> marks_;  // by parameter: the step that marked it last
+  std::unique_ptr<std::atomic<std::uint32_t>[]> marks_;  // by parameter: the last step that marked it
   std::vector<std::uint32_t> bucket_of_;
   std::vector<std::uint32_t> gradients_;  // by bucket
   std::unique_ptr<Pending[]> pending_;
   std::size_t buckets_ = 0;
-  std::size_t next_ = 0;  // belongs to the thread inside launch_ready()
+  std::size_t next_ = 0;  // owned by the thread inside launch_ready()
   std::uint32_t step_ = 0;
   bool recording_ = false;
   std::vector<std::uint32_t> seen_;

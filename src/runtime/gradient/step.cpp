@@ -12,25 +12,25 @@ namespace {
 
 constexpr std::size_t kMostNames = 3;
 
-/// No stream has this handle.
+/// A handle that no stream has.
 void* no_stream() {
   static char const nothing = 0;
   return const_cast<char*>(&nothing);
 }
 
-/// The power of two that weights are divided by: not less than their mean, so that a gradient times the usual weight
-/// becomes no larger, and f16 keeps what it has of small ones.
+/// The power of two that weights are divided by: at least their mean, so that the usual weight does not enlarge a
+/// gradient, and not much more, so that f16 keeps the precision of small ones.
 double unit_of(double mean) {
-  constexpr double kRounded = 1 - 1e-6;  // on the way here: a mean of 32 gives 32
+  constexpr double kRounded = 1 - 1e-6;  // tolerates rounding errors: a mean of 32 gives 32
   int exponent = 0;
   static_cast<void>(std::frexp(mean * kRounded, &exponent));
   return std::isfinite(mean) ? std::ldexp(1.0, exponent) : 1.0;
 }
 
-/// What one rank tells the others after a step that went wrong somewhere.
+/// What one rank reports to the others after a step that failed on some rank.
 struct Report {
   bool weighted = false;
-  std::array<char, 503> error{};  // empty: nothing wrong here
+  std::array<char, 503> error{};  // empty: no error on this rank
 };
 
 }  // namespace
@@ -48,7 +48,7 @@ void GradientSynchronizer::Impl::begin_step() {
   std::fill(touched.begin(), touched.end(), std::uint8_t{0});
 }
 
-/// Unless it runs.
+/// Starts the step's clock unless it is running.
 void GradientSynchronizer::Impl::start_clock() {
   std::int64_t none = 0;
   if (started.load(std::memory_order_relaxed) == none) {
@@ -77,7 +77,7 @@ void GradientSynchronizer::Impl::mark_ready(std::size_t index, Stream stream) {
   }
 }
 
-/// What has to be done before the bucket is launched.
+/// Prepares a gradient for the launch of its bucket.
 void GradientSynchronizer::Impl::finish_gradient(std::size_t index, Stream stream) noexcept {
   if (alone) {
     return;
@@ -88,11 +88,11 @@ void GradientSynchronizer::Impl::finish_gradient(std::size_t index, Stream strea
     } else if (weight && !unit_due && *weight != unit) {
       memory.multiply(piece(index), *weight / unit);  // while it is still in this CPU's cache
     }
-  } catch (...) {  // the device has failed: wait() throws it
+  } catch (...) {  // the device has failed; wait() throws it
   }
 }
 
-/// The all-reduce is queued behind one stream, which as a rule is that of all gradients; others are waited for here.
+/// The all-reduce is queued behind one stream, usually that of all gradients. Other streams are waited for here.
 void GradientSynchronizer::Impl::keep_stream(std::size_t index, Stream stream) {
   void* seen = no_stream();
   auto& first = streams[layout.places[index].bucket];
@@ -101,7 +101,7 @@ void GradientSynchronizer::Impl::keep_stream(std::size_t index, Stream stream) {
   }
 }
 
-/// One at a time and in order (ReadyTracker). On the thread that completed the bucket, or in wait().
+/// Called for one bucket at a time, in order (ReadyTracker), on the thread that completed the bucket or in wait().
 void GradientSynchronizer::Impl::launch(std::size_t bucket) noexcept {
   auto const now = Clock::now();
   times[bucket].launched = now;
@@ -122,7 +122,8 @@ void GradientSynchronizer::Impl::launch(std::size_t bucket) noexcept {
       auto* const data = memory.at(offset);
       void* const seen = streams[bucket].load(std::memory_order_relaxed);
       Stream const stream = seen == no_stream() ? last_stream : Stream{seen};
-      if (weight && (memory.on_device() || unit_due) && *weight != unit) {  // one kernel for all of its gradients
+      if (weight && (memory.on_device() || unit_due) &&
+          *weight != unit) {  // one kernel for all gradients of the bucket
         memory.after(stream);
         memory.multiply({type, offset, bytes / size_of(type)}, *weight / unit);
       }
@@ -137,13 +138,14 @@ void GradientSynchronizer::Impl::launch(std::size_t bucket) noexcept {
   }
 }
 
-/// Once: later the totals of each step say what its weights were.
+/// Happens once; later steps take the unit from the totals of the step before.
 void GradientSynchronizer::Impl::agree_on_unit() {
   double sum = *weight;
   comm.start_all_reduce(&sum, &sum, 1, DType::f64).wait();
   unit = unit_of(sum / comm.world_size());
 }
 
+/// Writes this rank's control values behind the gradients of the last bucket.
 void GradientSynchronizer::Impl::write_control() {
   if (error.empty() && twice.load(std::memory_order_relaxed) != kNobody) {
     error = twice_text();
@@ -159,7 +161,7 @@ void GradientSynchronizer::Impl::write_control() {
   }
 }
 
-/// What has not been marked counts as zero, or is an error.
+/// Handles unmarked gradients: they count as zero, or are an error.
 void GradientSynchronizer::Impl::note_missing(Stream stream) {
   std::array<std::uint32_t, kMostNames> names{};
   std::size_t missing = 0;
@@ -184,7 +186,7 @@ void GradientSynchronizer::Impl::note_missing(Stream stream) {
       times[layout.places[i].bucket].ready = Clock::now();
     }
   }
-  if (missing > 0 && error.empty()) {  // else the step before has erred, and is judged in this wait()
+  if (missing > 0 && error.empty()) {  // otherwise the previous step failed, and this wait() throws its error
     error = here() + ": " + std::to_string(missing) + " of " + std::to_string(parameters.size()) +
             " gradients were never marked ready" + step_text() + ": " +
             names_of(parameters, std::span(names).first(std::min(missing, kMostNames)), missing) +
@@ -192,6 +194,8 @@ void GradientSynchronizer::Impl::note_missing(Stream stream) {
   }
 }
 
+/// Ends the step: launches the remaining buckets, waits for the results or leaves that to `stream`, checks the totals,
+/// and starts the next step.
 void GradientSynchronizer::Impl::wait(std::optional<Stream> stream) {
   if (no_sync.load(std::memory_order_relaxed) > 0) {
     return;
@@ -202,7 +206,7 @@ void GradientSynchronizer::Impl::wait(std::optional<Stream> stream) {
   try {
     auto const began = Clock::now();
     if (alone) {
-      comm.barrier();  // no bucket is reduced, and nothing else would throw when the generation is over
+      comm.barrier();  // nothing is reduced, so nothing else would notice that the generation is over
     }
     launch_rest(stream.value_or(Stream{}));
     judge_step_before();
@@ -249,7 +253,7 @@ void GradientSynchronizer::Impl::launch_rest(Stream stream) {
   }
 }
 
-/// Of a device: queues what the step ends with.
+/// On a device: queues the end of the step.
 void GradientSynchronizer::Impl::fetch_totals() {
   if (memory.on_device() && !alone) {
     results = memory.get(control_in.data(), control_offset(layout), control_bytes());
@@ -258,8 +262,9 @@ void GradientSynchronizer::Impl::fetch_totals() {
   }
 }
 
-/// Whether the host can do without the totals for now. A mistake of this rank's that it has told is thrown when the
-/// others throw it: they may call something else before. One that came too late to be told cannot wait.
+/// Whether the host can go on without the totals. An error of this rank that the control values reported is thrown
+/// later, together with the others, which may make other calls before that. An error too late for that must be thrown
+/// now.
 bool GradientSynchronizer::Impl::may_go_on() const {
   return memory.on_device() && !alone && !weight && !options.find_unused && !rebuild_due &&
          (error_told || twice.load(std::memory_order_relaxed) == kNobody);
@@ -275,7 +280,7 @@ void GradientSynchronizer::Impl::wait_for_buckets() {
   }
 }
 
-/// The verdict that wait(stream) did not wait for.
+/// Checks the totals of a step that wait(stream) did not wait for.
 void GradientSynchronizer::Impl::judge_step_before() {
   if (!before) {
     return;
@@ -299,15 +304,16 @@ void GradientSynchronizer::Impl::keep_stats() {
   TimePoint const start{std::chrono::nanoseconds(started.load(std::memory_order_relaxed))};
   for (std::size_t b = 0; b < times.size(); ++b) {
     auto const& [ready, launched, done] = times[b];
-    // A bucket without gradients is ready when its turn comes; another thread may launch one before its own time is
-    // noted.
+    // A bucket without gradients is ready when its turn comes. And another thread may launch a bucket before its
+    // `ready` is recorded.
     auto const known = layout.buckets[b].gradients == 0 ? launched : std::min(ready, launched);
     auto const& bucket = layout.buckets[b];
     stats.buckets[b] = {elements_of(bucket) * size_of(bucket.type), known - start, launched - start, done - start};
   }
 }
 
-/// The same verdict on every rank: from totals, and if those say so from all ranks' reports.
+/// Decides whether the step succeeded, the same on every rank: from the totals, and if these report errors, from the
+/// reports of all ranks.
 void GradientSynchronizer::Impl::require_success(Control const& total, std::uint64_t step, bool weighted, bool told) {
   auto const in_step = [step] { return " in step " + std::to_string(step); };
   bool const mixed = total.weighted != 0 && total.weighted != comm.world_size();
@@ -334,7 +340,7 @@ void GradientSynchronizer::Impl::require_success(Control const& total, std::uint
     throw Failure(fail(Errc::usage, "the weights of all ranks are 0" + in_step() + ": some rank must have samples"));
   }
   if (step > stats.steps && twice.load(std::memory_order_relaxed) != kNobody) {
-    throw Failure(fail(Errc::usage, twice_text()));  // too late to tell the others: they notice that this rank is gone
+    throw Failure(fail(Errc::usage, twice_text()));  // too late to tell the others: they notice that this rank has left
   }
 }
 
@@ -352,7 +358,7 @@ void GradientSynchronizer::Impl::apply_weights(Control const& total) {
       memory.device().wait(results);
     }
   }
-  if (weighted && has_f16) {  // it never shrinks: after an epoch's small last batch come the usual ones
+  if (weighted && has_f16) {  // never shrinks, because a small last batch of an epoch is followed by normal ones
     unit = std::max(unit, unit_of(total.weight / comm.world_size()));
     unit_due = false;
   }

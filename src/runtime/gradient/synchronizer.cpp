@@ -1,4 +1,6 @@
+// A GradientSynchronizer between steps: construction, layout, norms, broadcast.
 #include <algorithm>
+#include <cstring>
 
 #include "src/runtime/client/access.hpp"
 #include "src/runtime/comm/node_map.hpp"
@@ -53,13 +55,13 @@ GradientSynchronizer::Impl::Impl(Communicator& communicator, std::vector<Paramet
   begin_step();
 }
 
-/// The totals of a step that wait(stream) did not wait for may still be on their way here.
+/// The totals of a step that wait(stream) did not wait for may still be written to control_in.
 GradientSynchronizer::Impl::~Impl() {
   try {
     if (memory.on_device()) {
       memory.device().wait(results);
     }
-  } catch (...) {  // it has been thrown, or the next call on the Communicator throws it
+  } catch (...) {  // it was thrown before, or the next call on the Communicator throws it
   }
 }
 
@@ -81,11 +83,11 @@ void GradientSynchronizer::Impl::require_between_steps(char const* what) const {
   }
 }
 
-// Its means would be those of another number of ranks.
+// Its means would be for another number of ranks.
 void GradientSynchronizer::Impl::require_same_generation() const {
   if (comm.generation() != generation) {
     throw Failure(fail(Errc::usage, here() + ": a GradientSynchronizer of generation " + std::to_string(generation) +
-                                        ", which has ended; make it anew after rebuild()"));
+                                        ", which has ended; make a new one after rebuild()"));
   }
 }
 
@@ -98,7 +100,7 @@ void GradientSynchronizer::Impl::use_layout(Layout next) {
   stats.buckets.reserve(layout.buckets.size());
 }
 
-/// All ranks lay their gradients out as rank 0 saw them become ready. Values move with their gradients.
+/// All ranks use the order in which rank 0's gradients became ready. The values move with their gradients.
 void GradientSynchronizer::Impl::rebuild() {
   order = completed_order(tracker.seen(), order);
   comm.broadcast(order.data(), order.size() * sizeof(std::uint32_t), DType::u8);
@@ -174,7 +176,7 @@ GradientSynchronizer::NoSync::~NoSync() {
 GradientSynchronizer::NoSync GradientSynchronizer::no_sync() {
   return NoSync(*this);
 }
-/// Of all gradients this rank's part, whose squares it adds up.
+/// This rank's share of all gradients, whose squares it adds up.
 std::vector<Piece> GradientSynchronizer::Impl::own_part() const {
   std::vector<Piece> pieces;
   for (auto const& [type, offset, bytes, slots, gradients] : layout.buckets) {
@@ -236,6 +238,111 @@ double GradientSynchronizer::clip_gradients(double most) {
 }
 SyncStats const& GradientSynchronizer::stats() const {
   return impl_->stats;
+}
+
+// ---- broadcast: small tensors are packed together, large ones are sent separately without a copy
+
+namespace {
+
+constexpr std::size_t kLarge = std::size_t{256} << 10;  // bytes that justify a separate call
+constexpr std::size_t kParcel = std::size_t{4} << 20;
+
+std::size_t bytes_of(Tensor const& tensor) {
+  return tensor.count * size_of(tensor.type);
+}
+
+/// Collects small tensors and broadcasts them when the buffer is full.
+struct Parcel {
+  Communicator& comm;
+  int root;
+  std::vector<std::byte> data;
+  std::vector<Tensor> tensors{};
+  std::size_t used = 0;
+
+  void add(Tensor const& tensor) {
+    if (used + bytes_of(tensor) > data.size()) {
+      send();
+    }
+    if (tensor.count > 0) {
+      tensors.push_back(tensor);
+      used += bytes_of(tensor);
+    }
+  }
+  void send() {
+    bool const sends = comm.rank() == root;
+    if (sends) {
+      each([](std::byte* parcel, Tensor const& tensor) { std::memcpy(parcel, tensor.data, bytes_of(tensor)); });
+    }
+    comm.broadcast(data.data(), used, DType::u8, root);
+    if (!sends) {
+      each([](std::byte const* parcel, Tensor const& tensor) { std::memcpy(tensor.data, parcel, bytes_of(tensor)); });
+    }
+    tensors.clear();
+    used = 0;
+  }
+  template <class Copy>
+  void each(Copy copy) {
+    std::byte* at = data.data();
+    for (auto const& tensor : tensors) {
+      copy(at, tensor);
+      at += bytes_of(tensor);
+    }
+  }
+};
+
+Work start_on_device(Communicator& comm, Tensor const& tensor, int root) {
+  return client::Access::start(comm, {.kind = comm::Kind::broadcast,
+                                      .type = tensor.type,
+                                      .root = root,
+                                      .count = tensor.count,
+                                      .in = tensor.data,
+                                      .out = tensor.data});
+}
+
+}  // namespace
+
+void GradientSynchronizer::broadcast(std::span<Tensor const> tensors, int root) {
+  impl_->require_between_steps("broadcast()");
+  impl_->judge_step_before();
+  Communicator& comm = impl_->comm;
+  bool const reachable = client::Access::device(comm) != nullptr;
+  auto const on_device = [&](Tensor const& tensor) {
+    return tensor.count > 0 && client::Access::on_device(comm, tensor.data);
+  };
+  auto items = items_of(tensors, root);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    items[items.size() - tensors.size() + i] += on_device(tensors[i]) ? " on the device" : "";
+  }
+  require_same(comm, items, "every rank must broadcast the same tensors from the same root");
+  if (root < 0 || root >= comm.world_size()) {
+    throw Failure(fail(Errc::usage, name_of_rank(comm, comm.rank()) + ": broadcast from rank " + std::to_string(root) +
+                                        ": the ranks are 0 to " + std::to_string(comm.world_size() - 1)));
+  }
+  auto const far = std::find_if(tensors.begin(), tensors.end(), on_device);
+  if (!reachable && far != tensors.end()) {
+    auto const i = static_cast<std::size_t>(far - tensors.begin());
+    throw Failure(fail(Errc::usage, name_of_rank(comm, comm.rank()) + ": broadcast of " +
+                                        items[items.size() - tensors.size() + i] + client::out_of_reach_text()));
+  }
+  std::size_t small = 0;
+  for (auto const& tensor : tensors) {
+    small += bytes_of(tensor) < kLarge && !on_device(tensor) ? bytes_of(tensor) : 0;
+  }
+  Parcel parcel{comm, root, std::vector<std::byte>(std::min(small, kParcel))};
+  Work queued;  // the last call on the device, where calls run in order
+  for (auto const& tensor : tensors) {
+    if (on_device(tensor)) {
+      queued = start_on_device(comm, tensor, root);
+    } else if (bytes_of(tensor) < kLarge) {
+      parcel.add(tensor);
+    } else {
+      comm.broadcast(tensor.data, tensor.count, tensor.type, root);
+    }
+  }
+  if (small > 0) {
+    parcel.send();
+  }
+  queued.wait();
 }
 
 }  // namespace cxxrun

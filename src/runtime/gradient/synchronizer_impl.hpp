@@ -1,4 +1,4 @@
-// The insides of a GradientSynchronizer. synchronizer.cpp has what happens between steps, step.cpp a step. Shell.
+// The implementation of GradientSynchronizer: synchronizer.cpp has what happens between steps, step.cpp a step. Shell.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,6 @@
 #include "src/base/core/time.hpp"
 #include "src/runtime/gradient/agreement.hpp"
 #include "src/runtime/gradient/buckets.hpp"
-#include "src/runtime/gradient/control.hpp"
 #include "src/runtime/gradient/memory.hpp"
 #include "src/runtime/gradient/ready.hpp"
 
@@ -20,7 +19,7 @@ namespace cxxrun {
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one per model, its fields grouped by what they say
 struct GradientSynchronizer::Impl {
   static constexpr std::uint32_t kNobody = UINT32_MAX;
-  /// When things happened to one bucket.
+  /// Timing of one bucket.
   struct Times {
     TimePoint ready;
     TimePoint launched;
@@ -33,7 +32,7 @@ struct GradientSynchronizer::Impl {
   ~Impl();
 
   void mark_ready(std::size_t index, Stream stream);
-  /// `stream`: goes on when the step is done; the host need not wait. Nothing: the host waits.
+  /// `stream`: made to wait for the step's end; the host need not wait. Nothing: the host waits.
   void wait(std::optional<Stream> stream);
   void require_between_steps(char const* what) const;
   void require_same_generation() const;
@@ -58,7 +57,7 @@ struct GradientSynchronizer::Impl {
   void wait_for_buckets();
   [[nodiscard]] bool may_go_on() const;
   void judge_step_before();
-  /// `step`: its number. `weighted`, `told`: what this rank did in it.
+  /// `step`: its number. `weighted`, `told`: whether this rank gave a weight and reported an error in it.
   void require_success(gradient::Control const& total, std::uint64_t step, bool weighted, bool told);
   void apply_weights(gradient::Control const& total);
   void rebuild();
@@ -71,7 +70,7 @@ struct GradientSynchronizer::Impl {
     return {parameters[index].type, layout.places[index].offset, parameters[index].count};
   }
   [[nodiscard]] std::string here() const { return gradient::name_of_rank(comm, comm.rank()); }
-  /// Where this rank's values are written: in the arena, or before they are copied there.
+  /// Where this rank's values are written: in the arena, or in host memory that is copied there.
   [[nodiscard]] gradient::ControlSlots control() {
     return {layout.buckets.back().type,
             memory.on_device() ? control_out.data() : memory.at(gradient::control_offset(layout))};
@@ -88,43 +87,43 @@ struct GradientSynchronizer::Impl {
   std::vector<Parameter> parameters;
   std::uint64_t generation;
   bool alone;
-  float call_scale;  // of every all-reduce, weights or not: ranks that differ there must still make the same calls
+  float call_scale;  // scale of every all-reduce, with or without weights, so that all ranks make the same calls
   gradient::ControlNeeds control_needs;
   Arena arena{};
   gradient::Memory memory{};
-  // Of a device: what is copied to and from its memory, and when that is done.
+  // On a device: buffers for copies to and from its memory, and when those are done.
   std::vector<std::byte> control_out{};
   std::vector<std::byte> control_in{};
   std::uint64_t results = 0;  // the point at which the totals and all gradients are there
-  bool results_late = false;  // alone: something was queued all the same
-  /// Where the step that wait(stream) left without a verdict ends, and whether this rank told that it erred.
+  bool results_late = false;  // in a world of one: something was queued anyway
+  /// The end of the step that wait(stream) left unchecked, and whether this rank reported an error in it.
   std::optional<std::pair<std::uint64_t, bool>> before{};
-  /// By bucket: the first stream that completed a gradient of it; kNoStream: none has.
+  /// By bucket: the first stream that completed one of its gradients, or no_stream().
   std::unique_ptr<std::atomic<void*>[]> streams {};
-  Stream last_stream{};  // wait()'s, for buckets that nobody marked
+  Stream last_stream{};  // the stream of wait(), for buckets without marks
   std::vector<std::uint32_t> order;
   gradient::Layout layout{};
   bool rebuild_due;
 
   gradient::ReadyTracker tracker;
   std::vector<Work> works{};
-  std::size_t known_done = 0;  // works before this one are done and their times noted
+  std::size_t known_done = 0;  // works before this one are done and their times recorded
   std::vector<Times> times{};
-  std::exception_ptr launch_error{};          // set by whoever launches; wait() throws it
-  std::exception_ptr failed{};                // what wait() threw: thrown for ever
-  std::atomic<std::int64_t> started{0};       // when the step's first gradient was marked; 0: none yet
-  std::atomic<std::uint32_t> twice{kNobody};  // a parameter that was marked again
-  bool error_told = false;                    // the control values said that this step went wrong here
-  std::string error{};                        // why
+  std::exception_ptr launch_error{};          // set by launch(); wait() throws it
+  std::exception_ptr failed{};                // what wait() threw; every later wait() throws it again
+  std::atomic<std::int64_t> started{0};       // when the first gradient of the step was marked; 0: none yet
+  std::atomic<std::uint32_t> twice{kNobody};  // a parameter that was marked twice
+  bool error_told = false;                    // the control values reported an error of this rank
+  std::string error{};                        // its text
   std::atomic<int> no_sync{0};
   std::vector<std::uint8_t> touched{};  // with find_unused: marked inside no_sync()
 
   std::optional<double> weight{};
-  // With f16 gradients weights are divided by this power of two before they are multiplied with: about their mean,
-  // since products with numbers of samples would soon be too large.
+  // With f16 gradients weights are divided by this power of two, about their mean, before the multiplication: products
+  // with numbers of samples would soon overflow.
   bool has_f16;
   double unit = 1;
-  bool unit_due;  // not known yet: the first step with weights begins with asking for it
+  bool unit_due;  // not known yet: the first weighted step starts by asking for it
   double scale;
   std::vector<std::uint8_t> used{};
   SyncStats stats{};

@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
-#include "launcher/agent/policies.hpp"
-#include "rendezvous/history/retrying.hpp"
+#include "launcher/agent/agent_config.hpp"
+#include "rendezvous/history/restarts.hpp"
 #include "rendezvous/membership/membership.hpp"
 #include "src/base/core/text.hpp"
 #include "tests/support/catch.hpp"
@@ -51,7 +51,7 @@ Millis evaluate(std::string const& formula, launcher::Options const& options) {
   return sum;
 }
 
-/// A job of two nodes whose members answer as late as they may, and never leave by themselves.
+/// A job of two nodes whose members answer at the last moment, and never leave by themselves.
 struct LateJob {
   Policy policy;
   State state;
@@ -115,7 +115,7 @@ WorkerExit ended(ExitStatus status) {
   return exit;
 }
 
-/// Plays the end of the row's name; how it is reached when nobody hurries.
+/// By "END of MOMENT", the cells of a row: plays that end with answers as late as they may be.
 std::map<std::string, std::function<void(LateJob&)>> plays() {
   auto const fails = [](ExitStatus status) {
     return [status](LateJob& job) {

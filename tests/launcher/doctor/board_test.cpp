@@ -4,8 +4,8 @@
 #include <sys/socket.h>
 
 #include "launcher/doctor/pings.hpp"
-#include "src/base/os/listening.hpp"
 #include "src/base/os/local_address.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 #include "src/base/wire/frame.hpp"
 #include "tests/support/catch.hpp"
 
@@ -29,7 +29,7 @@ Transports secret(unsigned char byte) {
   return rendezvous::KeyTransports{false, [key = Key(bytes)](bool) -> Result<Key> { return key; }, {}, {}};
 }
 
-Meeting meeting(std::uint32_t index) {
+StepMeeting meeting(std::uint32_t index) {
   static std::uint16_t const port = os::listen_at({})->port;
   return {"7.0", "127.0.0.1", {port}, {"one", "two"}, index, 2};
 }
@@ -57,15 +57,15 @@ std::string answer_to(std::uint16_t port, std::string const& said) {
 TEST_CASE("board: what a node tells others read, by a secret and by --auth none", "[process]") {
   auto const by = GENERATE(true, false) ? secret(1) : Transports();
   auto const first = Board::host(meeting(0), by).value();
-  auto const second = Board::find(meeting(1), by, soon(kGuard)).value();
+  auto const second = Board::connect(meeting(1), by, soon(kGuard)).value();
   CHECK(first->name() == second->name());
-  CHECK_FALSE(first->look("facts/1"));
-  CHECK(first->ask("facts/1", soon(kShort)).error().code == Errc::timeout);
-  second->tell("facts/1", "text");
-  CHECK(first->ask("facts/1", soon(kGuard)).value() == "text");
-  CHECK_FALSE(second->look("port/0"));
-  first->tell("port/0", std::string(100'000, 'x'));
-  CHECK(second->ask("port/0", soon(kGuard)).value().size() == 100'000);
+  CHECK_FALSE(first->peek("facts/1"));
+  CHECK(first->wait_for("facts/1", soon(kShort)).error().code == Errc::timeout);
+  second->put("facts/1", "text");
+  CHECK(first->wait_for("facts/1", soon(kGuard)).value() == "text");
+  CHECK_FALSE(second->peek("port/0"));
+  first->put("port/0", std::string(100'000, 'x'));
+  CHECK(second->wait_for("port/0", soon(kGuard)).value().size() == 100'000);
 
   auto const call = Callee(3, "127.0.0.1", second->port()).call(first->key());
   CHECK((call.to == 3 && call.error.empty() && call.round_trip > 0));
@@ -74,21 +74,21 @@ TEST_CASE("board: what a node tells others read, by a secret and by --auth none"
 
 TEST_CASE("board: who waits hears that the first node has ended", "[process]") {
   auto first = Board::host(meeting(0), secret(1)).value();
-  auto const second = Board::find(meeting(1), secret(1), soon(kGuard)).value();
+  auto const second = Board::connect(meeting(1), secret(1), soon(kGuard)).value();
   first.reset();
-  CHECK(second->ask("end", soon(kGuard)).error().code == Errc::closed);
+  CHECK(second->wait_for("end", soon(kGuard)).error().code == Errc::closed);
 }
 
 TEST_CASE("board: a node with another secret, or of another job, does not find it", "[process]") {
   auto const first = Board::host(meeting(0), secret(1)).value();
-  auto const stranger = Board::find(meeting(1), secret(2), soon(kShort));
+  auto const stranger = Board::connect(meeting(1), secret(2), soon(kShort));
   REQUIRE_FALSE(stranger);
   CHECK(stranger.error().code == Errc::permission);
   CHECK_THAT(stranger.error().message(),
-             Catch::StartsWith("the first node, 127.0.0.1, is not trusted: it has another"));
+             Catch::StartsWith("the first node, 127.0.0.1, is not trusted: it has a different"));
   auto other = meeting(1);
   other.id = "8.0";
-  auto const elsewhere = Board::find(other, secret(1), soon(kShort));
+  auto const elsewhere = Board::connect(other, secret(1), soon(kShort));
   REQUIRE_FALSE(elsewhere);
   CHECK(elsewhere.error().code == Errc::timeout);
   CHECK_THAT(elsewhere.error().message(), Catch::Contains("this is doctor 7.0, not doctor 8.0"));
@@ -96,14 +96,14 @@ TEST_CASE("board: a node with another secret, or of another job, does not find i
 
 TEST_CASE("board: who does not prove himself is told neither what is written there nor the time", "[process]") {
   auto const first = Board::host(meeting(0), secret(1)).value();
-  first->tell("facts/0", "precious");
+  first->put("facts/0", "precious");
   for (auto const port : {meeting(0).ports[0], first->port()}) {
     CHECK(answer_to(port, wire::frame(kAskClock)).empty());
     CHECK(answer_to(port, wire::frame("i7.0") + wire::frame("wfacts/0")).empty());
   }
-  CHECK(Callee(0, "127.0.0.1", first->port()).call(std::nullopt).error == "connected, and then no answer");
+  CHECK(Callee(0, "127.0.0.1", first->port()).call(std::nullopt).error == "connected, but no answer");
   auto const second = Board::host({"8.0", "127.0.0.1", {0}, {}, 0, 2}, secret(1)).value();
-  CHECK(Callee(0, "127.0.0.1", first->port()).call(second->key()).error == "connected, and then no answer");
+  CHECK(Callee(0, "127.0.0.1", first->port()).call(second->key()).error == "connected, but no answer");
 }
 
 TEST_CASE("board: silent connections keep nobody from it, and no call from being answered", "[process]") {
@@ -117,6 +117,6 @@ TEST_CASE("board: silent connections keep nobody from it, and no call from being
   std::string const many(1 << 20, 'x');
   while (::send(deaf.get(), many.data(), many.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
   }
-  auto const second = Board::find(meeting(1), secret(1), soon(kGuard)).value();
+  auto const second = Board::connect(meeting(1), secret(1), soon(kGuard)).value();
   CHECK(Callee(0, "127.0.0.1", first->port()).call(second->key()).error.empty());
 }

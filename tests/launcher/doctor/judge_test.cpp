@@ -135,15 +135,16 @@ TEST_CASE("doctor: what getent finds elsewhere is a line of its own, also of a n
   auto const own = judge_lookups(with(kSound, unknown));
   REQUIRE(own.size() == 1);
   CHECK((own[0].grade == Grade::warning && own[0].about == "names"));
-  CHECK(own[0].found == "node1 is nothing here, and 10.0.0.1 for getent");
+  CHECK(own[0].found == "node1 resolves to nothing in cxxrun, but to 10.0.0.1 in getent");
   Facts const first = {{"first.name", "node0"}, {"first.usable", "10.0.0.2"}, {"first.getent", "10.0.0.3"}};
-  CHECK(judge_lookups(with(kSound, first)).at(0).found == "node0 is 10.0.0.2 here, and 10.0.0.3 for getent");
+  CHECK(judge_lookups(with(kSound, first)).at(0).found ==
+        "node0 resolves to 10.0.0.2 in cxxrun, but to 10.0.0.3 in getent");
   CHECK(judge(with(kSound, with(first, unknown))).size() == 20);
 }
 
 TEST_CASE("doctor: a name that came late, for a name server is dead, is a warning and no failure", "[unit]") {
   Facts const late = {{"name.slowest", "node0"}, {"name.slowest_ms", "5010"}};
-  CHECK(judge_lookups(with(kSound, late)).at(0).found == "node0 was found after 5 s");
+  CHECK(judge_lookups(with(kSound, late)).at(0).found == "node0 took 5 s to resolve");
   CHECK(grade("names", late) == Grade::warning);
   CHECK(grade("names", {{"name.slowest", "node0"}, {"name.slowest_ms", "12"}}) == Grade::fine);
 }
@@ -163,7 +164,7 @@ TEST_CASE("doctor: a node alone needs no name", "[unit]") {
 
 TEST_CASE("doctor: the system", "[unit]") {
   CHECK(grade("ports", {{"port.error", "Operation not permitted"}}) == Grade::failure);
-  CHECK(about("ports", {{"port.taken", "29500"}}).found == "any free one of 32768-60999; taken: 29500");
+  CHECK(about("ports", {{"port.taken", "29500"}}).found == "any free port of 32768-60999; taken: 29500");
   CHECK(grade("clock", {{"clock.synced", "0"}}) == Grade::warning);
   CHECK(grade("clock", {{"clock.synced", ""}}) == Grade::fine);
   CHECK(grade("kernel", {{"kernel.proc", "not mounted"}}) == Grade::warning);  // a job runs
@@ -221,12 +222,12 @@ TEST_CASE("doctor: GPUs, their driver and NCCL", "[unit]") {
   CHECK(judge_gpus({{"gpu.devices", "0"}, {"gpu.count", "8"}}).grade == Grade::failure);
   CHECK(grade("GPUs", {{"gpu.sick", "GPU 3: GPU is lost"}}) == Grade::failure);
   CHECK(judge_gpus({{"gpu.devices", "8"}, {"gpu.count", "0"}, {"gpu.sick", ""}}).grade == Grade::warning);
-  CHECK(about("GPUs", {{"gpu.devices", "9"}}).found == "8 x H100 (device files of 9), driver 550.54");
+  CHECK(about("GPUs", {{"gpu.devices", "9"}}).found == "8 x H100 (device files: 9), driver 550.54");
   Facts const shared = {{"gpu.count", "2"}, {"gpu.names", "2 x H100"}, {"gpu.forbidden", "6"}};  // by Slurm's groups
   CHECK(grade("GPUs", shared) == Grade::fine);
   CHECK(about("GPUs", shared).found == "2 x H100, driver 550.54, 6 forbidden to this job");
   CHECK(about("GPUs", with(shared, {{"gpu.forbidden", "5"}})).found ==
-        "2 x H100 (device files of 8), driver 550.54, 5 forbidden to this job");
+        "2 x H100 (device files: 8), driver 550.54, 5 forbidden to this job");
   CHECK(judge_gpus(with(kSound, {{"gpu.count", "0"}, {"gpu.forbidden", "8"}})).grade == Grade::warning);
   for (char const* const none : {"", "-1", "NoDevFiles"}) {
     CHECK(grade("GPUs", {{"gpu.visible", none}, {"gpu.workers", "0"}}) == Grade::warning);
@@ -254,8 +255,7 @@ TEST_CASE("doctor: the interfaces that NCCL_SOCKET_IFNAME leaves", "[unit]") {
 
 TEST_CASE("doctor: NCCL takes loopback when it is chosen, which reaches no other node", "[unit]") {
   Facts const here = {{"net.loopback", "lo=127.0.0.1"}, {"net.wanted", "lo"}};
-  CHECK(about("interfaces", here).found ==
-        "NCCL_SOCKET_IFNAME=lo leaves loopback alone: other nodes cannot be reached by it");
+  CHECK(about("interfaces", here).found == "NCCL_SOCKET_IFNAME=lo leaves only loopback, which reaches no other node");
   CHECK(grade("interfaces", here) == Grade::warning);
   CHECK(grade("interfaces", with(here, {{"net.wanted", "^ib"}})) == Grade::warning);
   CHECK(about("interfaces", with(here, {{"net.wanted", "lo,ib"}})).found == "ib0=10.1.0.1 by NCCL_SOCKET_IFNAME=lo,ib");
@@ -297,7 +297,7 @@ TEST_CASE("doctor: directories", "[unit]") {
   CHECK(grade("logs", {{"log.error", "cannot create"}}) == Grade::failure);
   CHECK(grade("logs", {{"log.free", "1000"}}) == Grade::warning);
   CHECK(grade("logs", {{"log.unused", "cannot create /no"}}) == Grade::warning);
-  CHECK(about("logs", {{"log.unused", "cannot create /no"}}).found == "cannot create /no; a job takes /tmp");
+  CHECK(about("logs", {{"log.unused", "cannot create /no"}}).found == "cannot create /no; jobs use /tmp");
   CHECK(grade("home", {{"home.error", "/home/u: Read-only file system"}}) == Grade::note);
   CHECK(about("logs", {{"log.hung", "10 s"}}).found == "/tmp did not answer within 10 s");
   CHECK(about("home", {{"home.hung", "10 s"}}).found == "/home/u did not answer within 10 s");
@@ -329,4 +329,19 @@ TEST_CASE("doctor: Slurm's settings that bite", "[unit]") {
   CHECK(grade("Slurm", {{"slurm.step_manager", "node1"}, {"slurm.nodes", "1"}}) == Grade::fine);
   CHECK(about("Slurm", {{"slurm.hung", "5 s"}}).found == "settings not read: scontrol did not answer within 5 s");
   CHECK(grade("Slurm", {{"slurm.error", "there is no scontrol in PATH here"}}) == Grade::note);
+}
+
+TEST_CASE("kernel_release: older than 4.18 by its number", "[unit]") {
+  for (auto const* const old : {"2.6.32", "3.10.0-1160.el7", "4.4.0", "4.17.0-1", "4.9"}) {
+    CHECK(kernel_too_old(old));
+  }
+  for (auto const* const fine : {"4.18.0-553.el8_10", "4.18-rc1", "4.19.0", "5.4.0", "6.1.0-18-amd64", "10.0"}) {
+    CHECK(!kernel_too_old(fine));
+  }
+}
+
+TEST_CASE("kernel_release: what is no version is not called old", "[unit]") {
+  for (auto const* const none : {"", "5", "4.", "4.x", "linux", ".1"}) {
+    CHECK(!kernel_too_old(none));
+  }
 }

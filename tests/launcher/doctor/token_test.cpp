@@ -1,8 +1,7 @@
-#include "launcher/doctor/token.hpp"
-
 #include <cstdlib>
 #include <filesystem>
 
+#include "launcher/doctor/doctor.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun::launcher::doctor;  // NOLINT(google-build-using-namespace): the unit under test

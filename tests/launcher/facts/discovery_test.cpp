@@ -86,7 +86,7 @@ TEST_CASE("discovery: what an agent writes that was elected earlier in the run d
   }
   auto first = of(0, 0, 0);
   auto left_behind = of(1, 2, 1);
-  first.key = left_behind.key = "";  // --auth none: whoever was not elected begins the run
+  first.key = left_behind.key = "";  // --auth none: an agent that was not elected starts the run
   CHECK_FALSE(supersedes(left_behind, first));
 }
 

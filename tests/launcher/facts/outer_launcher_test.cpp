@@ -46,3 +46,49 @@ TEST_CASE("outer_launcher: what the outer launcher was told of its nodes is no o
   environment["SLURM_STEP_ID"] = "1";
   CHECK(without_outer_options(environment) == environment);
 }
+
+TEST_CASE("mpi_identity: what tells one process its rank is told from what sets up a library", "[unit]") {
+  for (char const* const name : {"PMI_RANK",
+                                 "PMI_SIZE",
+                                 "PMI_FD",
+                                 "PMI_PORT",
+                                 "PMI_JOBID",
+                                 "PMI_SPAWNED",
+                                 "PMI_CONTROL_PORT",
+                                 "PMI2_FD",
+                                 "PMIX_RANK",
+                                 "PMIX_NAMESPACE",
+                                 "PMIX_SERVER_URI41",
+                                 "PMIX_SECURITY_MODE",
+                                 "OMPI_COMM_WORLD_RANK",
+                                 "OMPI_UNIVERSE_SIZE",
+                                 "OMPI_MCA_ess",
+                                 "OMPI_MCA_ess_base_vpid",
+                                 "OMPI_MCA_orte_hnp_uri",
+                                 "OMPI_MCA_pmix",
+                                 "MPI_LOCALRANKID",
+                                 "MPI_LOCALNRANKS",
+                                 "PALS_RANKID",
+                                 "PALS_LOCAL_RANKID",
+                                 "MV2_COMM_WORLD_LOCAL_RANK",
+                                 "HYDI_CONTROL_FD",
+                                 "JSM_NAMESPACE_RANK"}) {
+    CAPTURE(name);
+    CHECK(is_mpi_identity(name));
+  }
+  for (char const* const name :
+       {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_CC", "OMPI_CXXFLAGS", "PMIX_INSTALL_PREFIX", "OMPI_MCA_btl_tcp_if_include",
+        "OMPI_MCA_plm_slurm_args", "PMIX_MCA_gds", "PMI_TIME", "PMI_FANOUT_OFF_HOST", "MPICH_GPU_SUPPORT_ENABLED",
+        "I_MPI_PMI_LIBRARY", "MV2_USE_CUDA", "MPI_HOME", "SLURM_MPI_TYPE", "RANK", "SLURM_PROCID", "PMIX", "UCX_TLS"}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_mpi_identity(name));
+  }
+  CHECK(without_mpi_identity({{"PMI_RANK", "1"}, {"PMI_TIME", "9"}, {"PATH", "/bin"}}) ==
+        Environment{{"PMI_TIME", "9"}, {"PATH", "/bin"}});
+}
+
+TEST_CASE("mpi_identity: its descriptors are those that its variables name", "[unit]") {
+  CHECK(mpi_descriptors({{"PMI_FD", "9"}, {"HYDI_CONTROL_FD", "7"}, {"PMI2_FD", "9"}, {"PMI_RANK", "5"}}) ==
+        std::vector{7, 9});
+  CHECK(mpi_descriptors({{"PMI_FD", "2"}, {"PMI2_FD", "-1"}, {"PALS_FD", "x"}, {"NOTIFY_FD", "4"}}).empty());
+}

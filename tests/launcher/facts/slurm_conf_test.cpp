@@ -1,4 +1,4 @@
-#include "launcher/agent/policies.hpp"
+#include "launcher/agent/agent_config.hpp"
 #include "launcher/facts/deadlines.hpp"
 #include "tests/support/catch.hpp"
 

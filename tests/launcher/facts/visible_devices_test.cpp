@@ -125,7 +125,7 @@ TEST_CASE("visible_devices: what Slurm bound to a task is the task's own, as rec
 
 namespace {
 
-/// What tasks say and find that see `list` of the step's `allotted` GPUs ("": Slurm has none), bound like that.
+/// The result for tasks that see `list` of the `allotted` GPUs of the step ("": Slurm has none), with that binding.
 TaskDevices found(std::uint32_t tasks, char const* list, char const* allotted, char const* binding = "none") {
   Environment environment{{"CUDA_VISIBLE_DEVICES", list}, {"SLURM_GPU_BIND", binding}};
   if (*allotted != '\0') {

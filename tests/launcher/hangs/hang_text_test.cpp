@@ -100,3 +100,15 @@ TEST_CASE("hang_text: the debugger asks nothing and reads no start-up file", "[u
   CHECK(command[0] == "gdb");
   CHECK(command[4] == "77");
 }
+
+TEST_CASE("python_stack: the signal is in the file's name, and no other file is taken for it", "[unit]") {
+  CHECK(stack_signal("/memfd:cxxrun-stacks-47 (deleted)") == 47);
+  CHECK(stack_signal("/memfd:cxxrun-stacks-47") == 47);
+  CHECK(stack_signal("/memfd:cxxrun-stacks- (deleted)") == 0);
+  CHECK(stack_signal("/memfd:cxxrun-stacks-0 (deleted)") == 0);
+  CHECK(stack_signal("/memfd:cxxrun-stacks-65 (deleted)") == 0);
+  CHECK(stack_signal("/memfd:cxxrun-stacks--9 (deleted)") == 0);
+  CHECK(stack_signal("/memfd:cxxrun-stacks-99999999999 (deleted)") == 0);
+  CHECK(stack_signal("/home/someone/memfd:cxxrun-stacks-47") == 0);
+  CHECK(stack_signal("socket:[47]") == 0);
+}

@@ -18,7 +18,7 @@ NamedWorker const kComputes{.runs = true};
 NamedWorker const kHalted{.runs = true, .waits = true, .halted = true};
 NamedWorker const kWaits{.runs = true, .waits = true};
 
-/// Left alone until `when` after it was named, and killed if it still is there.
+/// The worker is given patience until `when` after it was named, and killed if it still runs then.
 void is_killed_after(Millis when, Why why, NamedWorker worker) {
   worker.since = when - 1ms;
   CHECK(fate_of(why, worker) == NamedFate::patience);

@@ -1,4 +1,4 @@
-// Random generations in which ranks give each other up: the coordinator's core (accusing) and the agents' (named_fate)
+// Random generations in which ranks give each other up: the coordinator's core (blame) and the agents' (named_fate)
 // in virtual time. Whoever is ended was named and missing, nobody else is, and every generation ends.
 #include <algorithm>
 #include <functional>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launcher/hangs/named_fate.hpp"
-#include "rendezvous/hangs/accusing.hpp"
+#include "rendezvous/hangs/blame.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/sanitized.hpp"
 
@@ -118,7 +118,7 @@ class Generation {
     auto const lost = names ? worker::Loss{self.target, Why::timeout} : worker::kNamesNobody;
     soon([this, rank, lost, ended = !self.survives && names] {
       said_.insert(lost.rank);
-      state_ = accuse(std::move(state_), {rank, lost}, ended, world(), time());
+      state_ = add_report(std::move(state_), {rank, lost}, ended, world(), time());
       consider();
     });
   }
@@ -126,14 +126,14 @@ class Generation {
   [[nodiscard]] TimePoint time() const { return TimePoint{} + 1h + now_; }
 
   void consider() {
-    auto judged = judge(std::move(state_), world(), time());
+    auto judged = judge_blame(std::move(state_), world(), time());
     state_ = std::move(judged.next);
-    stopped_ = stopped_ || judged.stop || judged.blamed;
+    stopped_ = stopped_ || judged.stop || judged.most_blamed;
     for (auto const& order : judged.orders) {
       if (!said_.contains(order.rank)) {
         broken_ = "rank " + std::to_string(order.rank) + " is to be ended, and nobody has named it";
       }
-      soon([this, rank = order.rank, named = order.named] { look_at(rank, named); });
+      soon([this, rank = order.rank, named = order.reason] { look_at(rank, named); });
     }
     if (state_.due) {
       at(std::chrono::duration_cast<Millis>(*state_.due - time()) + now_, [this] { consider(); });
@@ -185,7 +185,7 @@ class Generation {
   std::vector<Rank> ranks_;
   std::multimap<Millis, std::function<void()>> events_;
   Millis now_{0};
-  AccusingState state_;
+  BlameState state_;
   std::set<std::uint32_t> said_;
   bool stopped_ = false;
   std::string broken_;

@@ -63,7 +63,7 @@ TEST_CASE("requeue: the end of a job as Slurm's doing is told from the user's", 
   CHECK(decided(Ended::stopped, shown(kCancelled, "Restarts=0 PreemptTime=2026-11-21T00:21:47")).requeue);
   CHECK_FALSE(decided(Ended::stopped, shown(kCancelled)).requeue);
   CHECK_FALSE(decided(Ended::stopped, shown("CANCELLED Reason=None")).requeue);
-  CHECK_FALSE(decided(Ended::stopped, shown(kRunning)).requeue);  // somebody's kill -TERM
+  CHECK_FALSE(decided(Ended::stopped, shown(kRunning)).requeue);  // a kill -TERM by hand
   CHECK(
       decided(Ended::stopped, shown(kRunning, "Restarts=0 PreemptTime=2026-11-21T00:21:47")).requeue);  // in its grace
   CHECK(decided(Ended::limit, shown(kRunning)).requeue);
@@ -214,4 +214,54 @@ TEST_CASE("requeue: nodes that were to blame twice are named with what keeps the
   job = *parse_job_state(shown(kRunning, "Restarts=0 ExcNodeList=c[1-2]"));
   CHECK(exclusion_advice(faults, "7", &job).ends_with(" ExcNodeList=c[1-2],a,b"));
   CHECK(parse_job_state(shown(kRunning, "Restarts=0 ExcNodeList=(null)"))->kept_from.empty());
+}
+
+namespace {
+
+constexpr char const* kNow = "2026-11-23T22:59:50";
+
+JobState job(std::string state, std::string reason = "None", std::string preempted_at = "") {
+  JobState made;
+  made.state = std::move(state);
+  made.reason = std::move(reason);
+  made.preempted_at = std::move(preempted_at);
+  made.ends_at = "2026-11-23T23:00:30";
+  return made;
+}
+
+std::string reason(JobState const& state, std::uint32_t restarts = 0) {
+  return end_reason(state, restarts, "2026-11-23T22:49:50", kNow);
+}
+
+}  // namespace
+
+// What slurmctld said in each case was measured: docs/use/requeue.md.
+TEST_CASE("end reason: a time limit, scancel and a requeue are told apart", "[unit]") {
+  CHECK(reason(job("COMPLETING", "TimeLimit")) == "time limit reached");
+  CHECK(reason(job("TIMEOUT", "TimeLimit")) == "time limit reached");
+  CHECK(reason(job("COMPLETING")) == "cancelled");
+  CHECK(reason(job("CANCELLED")) == "cancelled");
+  auto requeued = job("COMPLETING");
+  requeued.restarts = 3;
+  CHECK(reason(requeued, 2) == "requeued by Slurm");
+  CHECK(reason(requeued, 3) == "cancelled");
+  CHECK(reason(job("PENDING", "BeginTime")) == "requeued by Slurm");
+}
+
+TEST_CASE("end reason: a preemption with the grace that is left, if it is this one", "[unit]") {
+  CHECK(reason(job("RUNNING", "None", "2026-11-23T22:59:30")) == "preempted, about 40 s left");
+  CHECK(reason(job("COMPLETING", "None", "2026-11-23T22:59:30")) == "preempted");
+  CHECK(reason(job("RUNNING", "None", "2026-11-22T22:59:30")) == "Slurm still shows the job as running");
+  auto unknown = job("RUNNING", "None", "2026-11-23T22:59:30");
+  for (char const* const end : {"Unknown", "", "2026-11-23T22:59:50", "2026-13-23T23:59:50", "2026-11-23Tx:1:2", "T"}) {
+    unknown.ends_at = end;
+    CHECK(reason(unknown) == "preempted");
+  }
+}
+
+TEST_CASE("end reason: SIGTERM for a job that Slurm does not end", "[unit]") {
+  CHECK(reason(job("RUNNING")) == "Slurm still shows the job as running");
+  CHECK(reason(job("NODE_FAIL")) == "a node failed");
+  CHECK(reason(job("COMPLETING", "NodeDown")) == "a node failed");
+  CHECK(reason(job("SOMETHING\nnew")) == "Slurm shows the job as SOMETHING?new");
 }

@@ -41,7 +41,7 @@ TEST_CASE("agent: a job that cannot go on without its first node does not look f
   }
   agent.lose();
   REQUIRE(agent.all<Dial>().size() == 1);
-  CHECK(agent.all<Dial>()[0].to.port == 0);  // at every door where it was looked for
+  CHECK(agent.all<Dial>()[0].to.port == 0);  // at every address and port of the first call
   agent.gone();
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
   CHECK(agent.state.life == Life::done);
@@ -62,7 +62,7 @@ TEST_CASE("agent: a first node whose connection alone has ended is joined again"
     agent.feed(LinkUp{called, "c0"});
     REQUIRE(agent.told<rdzv::FollowerInfo>().size() == 1);
     agent.hear(rdzv::Prepare{generation(2, 3), 10}, called);
-    CHECK(agent.told<rdzv::Ack>().empty());  // it is no member of that
+    CHECK(agent.told<rdzv::Ack>().empty());  // it is not a member of that generation
     agent.hear(rdzv::Dropped{1, "generation 1 goes on without you"}, called);
     CHECK(agent.kills());
     agent.feed(GroupEnded{1, {killed_exit()}, {}});
@@ -115,7 +115,7 @@ TEST_CASE("agent: it calls the successors in turn, the lost coordinator at once,
   Driver agent = Driver().run();
   agent.lose();
   CHECK(dialled(agent) == std::vector<std::uint32_t>{1, 0});
-  CHECK(agent.all<StopWorkers>().empty());  // they go on under their lease
+  CHECK(agent.all<StopWorkers>().empty());  // they run on under their lease
   agent.pass(199ms);
   CHECK(agent.actions.empty());
   agent.pass(1ms);
@@ -177,7 +177,8 @@ TEST_CASE("agent: whom it has called it tells what it knows, and again when that
   agent.feed(ended);
   REQUIRE(agent.told<rdzv::FollowerInfo>().size() == 1);
   CHECK_FALSE(agent.told<rdzv::FollowerInfo>()[0].workers);
-  CHECK(agent.told<rdzv::FollowerInfo>()[0].steps == rdzv::StepsAgo{9s, 2s});  // whoever is elected books them
+  CHECK(agent.told<rdzv::FollowerInfo>()[0].steps ==
+        rdzv::StepsAgo{9s, 2s});  // the elected coordinator adds them to the account
 }
 
 TEST_CASE("agent: a vote says how long the old coordinator has been silent, and binds", "[unit]") {
@@ -327,7 +328,7 @@ TEST_CASE("agent: no promise within reach: three rounds with higher ballots, the
   for (auto const* part : {"node1, node0", "5 nodes", "--nnodes MIN:MAX"}) {
     CHECK(line.find(part) != std::string::npos);
   }
-  CHECK(line.find("--fence") == std::string::npos);  // of five nodes no two sides have half
+  CHECK(line.find("--fence") == std::string::npos);  // five nodes have no two equal halves
   CHECK(line.find('\n') == std::string::npos);
 }
 
@@ -371,7 +372,7 @@ TEST_CASE("agent: no candidate that has its promise makes its search longer than
     REQUIRE(agent.state.life != Life::leaving);
   }
   bool const left = GENERATE(true, false);
-  if (left) {  // its own rounds are over: no others begin here
+  if (left) {  // its own rounds are over: it begins no others
     agent.feed(LinkDown{first, "end of file"});
     CHECK(agent.all<StartCampaign>().size() == 1);
   }
@@ -417,9 +418,9 @@ TEST_CASE("agent: a later decision is adopted, by a member with its new rank and
     CHECK(agent.told<rdzv::Vote>().at(0).silent_for == 0ms);
   } else {
     CHECK_FALSE(agent.state.follower.decided.rank);
-    CHECK(agent.state.follower.search);  // a candidate has told so
+    CHECK(agent.state.follower.search);  // the news came from a candidate
     agent.hear(rdzv::Decided{decided, {successor(1)}}, agent.link_to(1));
-    CHECK(agent.state.follower.main == agent.link_to(1));  // whoever leads
+    CHECK(agent.state.follower.main == agent.link_to(1));  // the sender leads
   }
 }
 
@@ -487,7 +488,7 @@ TEST_CASE("agent: dropped by one that steps down before it can join again, it lo
   agent.hear(rdzv::Prepare{generation(3, 4), 10}, agent.link_to(1));
   CHECK(agent.state.life == Life::ready);
   agent.hear(rdzv::Start{3, agent.own(), 4000ms}, agent.link_to(1));
-  agent.feed(EndSignal{SIGTERM, true});  // it is known there: its workers end first, and the others hear of it
+  agent.feed(EndSignal{SIGTERM, true});  // the job knows this agent: its workers end first, and the others are told
   CHECK(agent.told<rdzv::Leaving>().size() == 1);
   CHECK(agent.all<StopWorkers>().size() == 1);
   CHECK(agent.all<Exit>().empty());
@@ -619,8 +620,8 @@ TEST_CASE("agent: an orderly end and a refused port prove that the coordinator i
     char const* what;
     rdzv::Ended ended;
     bool relayed;
-    std::string address;   // of the other one; "" = its own
-    std::string own_host;  // "" = another one than the other's
+    std::string address;   // of the other agent; "" = its own
+    std::string own_host;  // "" = not the host of the other agent
     bool proves;
     rdzv::Tie tie = rdzv::Tie::rank;
   };
@@ -671,9 +672,9 @@ TEST_CASE("agent: an orderly end and a refused port prove that the coordinator i
   CHECK(agent.told<rdzv::FollowerInfo>()[0].begun_for == 200ms);
   agent.pass(50ms);
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
-  REQUIRE(agent.told<rdzv::FollowerInfo>().size() == 1);  // said again, and since when it is known
+  REQUIRE(agent.told<rdzv::FollowerInfo>().size() == 1);  // told again, and since when it is known
   CHECK(agent.told<rdzv::FollowerInfo>()[0].dead == std::vector<rdzv::DeadSeat>{{0, 50ms}});
-  agent.hear(rdzv::Decided{decree(1, 2, 1), {}}, link_to(1));  // whose ranks are others
+  agent.hear(rdzv::Decided{decree(1, 2, 1), {}}, link_to(1));  // that one has other ranks
   agent.pass(250ms);
   for (auto const& info : agent.told<rdzv::FollowerInfo>()) {
     CHECK(info.dead.empty());

@@ -24,7 +24,7 @@ struct Driver {
   }
 };
 
-/// Nobody listens any more where the coordinator was that is called again.
+/// The lost coordinator is called again, and its port refuses.
 LinkFailed gone(Driver const& driver) {
   return {driver.state.follower.recall->link, "refused", true};
 }
@@ -173,7 +173,7 @@ std::optional<bool> signals(std::vector<Action> const& actions) {
   return std::nullopt;
 }
 
-/// Another node was told to end, in a job whose every process Slurm signals itself.
+/// Another node was told to end, in a job in which Slurm signals every process itself.
 Driver driver_that_waits_for_slurm() {
   Driver driver = driver_at(Life::running);
   driver.policy.slurm_signals_all = true;

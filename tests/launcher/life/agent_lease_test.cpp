@@ -57,13 +57,13 @@ TEST_CASE("agent: at the end of the lease the workers are frozen until the coord
   agent.pass(1ms);
   CHECK(agent.all<Freeze>().size() == 1);
   CHECK_FALSE(agent.kills());
-  CHECK(agent.all<HoldLease>().empty());                               // what the parent freezes at stands
+  CHECK(agent.all<HoldLease>().empty());                               // the parent keeps its deadline to freeze
   agent.answer(rdzv::follower::own_time(end) - 3'900'000, 3800ms, 1);  // over already
   agent.answer(agent.own(), 4000ms, 2);                                // for another generation
   CHECK(agent.all<Thaw>().empty());
   agent.now += 600ms;
   agent.answer(agent.own() - 100'000, 4000ms, 1);
-  REQUIRE(agent.actions.size() >= 2);  // never without a lease: the parent looks at it
+  REQUIRE(agent.actions.size() >= 2);  // the lease comes before the thaw: the parent watches it
   CHECK(agent.actions[0] == Action{HoldLease{agent.now + 3900ms}});
   CHECK(agent.actions[1] == Action{Thaw{}});
   CHECK(agent.state.life == Life::running);
@@ -125,7 +125,7 @@ TEST_CASE("agent: a beat that stays unanswered for h is followed by five in each
     agent.pass(duration);
     return agent.all<TellBeat>().size();
   };
-  CHECK(beats(500ms) == 1);  // 100 ms into it: the one that nothing answers
+  CHECK(beats(500ms) == 1);  // only the beat that stays unanswered
   CHECK(beats(500ms) == 5);
   CHECK(beats(1000ms) == 10);
   agent.answer(agent.own(), 4000ms, 1);
@@ -176,7 +176,7 @@ TEST_CASE("agent: suspended for longer than the lease, workers are frozen until 
   CHECK_FALSE(agent.kills());
   CHECK(agent.all<HoldLease>().empty());
   CHECK(agent.all<TellBeat>().size() == 1);
-  agent.answer(agent.own(), 0ms, 1);  // its own authority has run out meanwhile
+  agent.answer(agent.own(), 0ms, 1);  // the coordinator has no authority left
   CHECK(agent.all<Thaw>().empty());
   agent.pass(100ms);
   CHECK(agent.all<TellBeat>().size() == 1);
@@ -280,7 +280,7 @@ TEST_CASE("agent: its will names the coordinator first, outlives its workers, an
   agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "why"});
   CHECK(agent.all<WriteDeathNotice>().empty());
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
-  CHECK(agent.all<WriteDeathNotice>().empty());  // whoever is elected next may not have heard that they have stopped
+  CHECK(agent.all<WriteDeathNotice>().empty());  // the next coordinator may not know that they have stopped
   agent.feed(EndSignal{15});
   CHECK(agent.all<WriteDeathNotice>() == std::vector<WriteDeathNotice>{WriteDeathNotice{}});
 

@@ -1,4 +1,4 @@
-// Whom an agent calls, and calls again, while nobody leads; what it still knows when somebody does.
+// Which agents are called, and called again, during a search, and what is remembered when it ends.
 #include "rendezvous/values/verdict.hpp"
 #include "tests/support/agent_driver.hpp"
 #include "tests/support/catch.hpp"
@@ -66,7 +66,7 @@ TEST_CASE("agent: the port of a dying host is called again after the election, u
   agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "coordinator lost"}, leader);
   REQUIRE_FALSE(agent.state.follower.search);
   agent.pass(0ms);
-  REQUIRE(calls(agent, 0) == 1);  // the first call was hung up on when somebody led
+  REQUIRE(calls(agent, 0) == 1);  // the first call was hung up when the candidate led
   agent.feed(LinkFailed{agent.link_to(0), "it closed the connection", false});
   CHECK(agent.told<rdzv::FollowerInfo>().empty());
   agent.pass(199ms);
@@ -190,5 +190,5 @@ TEST_CASE("agent: who passes a decision on does not lead by it", "[unit]") {
   CHECK(agent.state.follower.main == 0);
   CHECK(agent.state.follower.decided.successors == successors);
   CHECK(calls(agent, 4) == 1);
-  CHECK(agent.all<Learned>().size() == 1);  // to those that call here
+  CHECK(agent.all<Learned>().size() == 1);  // for the agents that call here
 }

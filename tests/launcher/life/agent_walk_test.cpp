@@ -30,7 +30,7 @@ rdzv::WorkerExit failed_exit() {
   return exit;
 }
 
-/// Every situation that this page knows, reached from generation 1 at rank 2.
+/// The situations that are walked, each reached from generation 1 at rank 2.
 std::vector<Story> const stories{
     [](Driver& agent) { agent.state = {}; },
     [](Driver&) {},
@@ -120,7 +120,7 @@ std::vector<Event> events_of_an_election() {
   return events;
 }
 
-/// Nobody leaves, and nobody becomes another, while workers wait; and they are never left to wait for nothing.
+/// While workers wait, the agent neither leaves nor takes a new incarnation; and workers never wait for nothing.
 void check_waiting(Driver const& agent, State const& before, Event const& event) {
   auto const& state = agent.state;
   bool const gone = std::holds_alternative<GroupEnded>(event);
@@ -150,7 +150,7 @@ void check_rules(Driver const& agent, bool& workers) {
     }
   }
   REQUIRE(workers == state.workers);
-  REQUIRE((state.life == Life::done || !state.joined || state.armed));   // nobody waits without a timer
+  REQUIRE((state.life == Life::done || !state.joined || state.armed));   // no agent waits without a timer
   REQUIRE((!state.armed || *state.armed > agent.now || !agent.ticked));  // and no timer spins
   REQUIRE((!state.workers || state.killed || state.frozen || *state.lease > agent.now));
   REQUIRE((!state.follower.search || state.follower.main == 0));

@@ -5,8 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launcher/live/figures.hpp"
-#include "launcher/report/story_json.hpp"
+#include "launcher/report/report_json.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;                  // NOLINT(google-build-using-namespace)
@@ -91,7 +90,7 @@ TEST_CASE("live: a node is what its last pulse says, and each worker has the tim
   job.start(1, 2, 3);
   fold(job.live, 7, "node2", pulse(1, 1, {told(10, 0), told(10, 500)}), job.now);
   fold(job.live, 3, "node1", pulse(1, 0, {told(10, 0)}), job.now);
-  CHECK(job.json()["members"][1]["ranks"][0][0] == -1);  // one instant is no speed
+  CHECK(job.json()["members"][1]["ranks"][0][0] == -1);  // one step gives no speed
   job.now += 5s;
   fold(job.live, 7, "node2", pulse(1, 1, {told(20, 1000), told(10, 5500)}), job.now);
   auto const json = job.json();
@@ -136,7 +135,7 @@ TEST_CASE("live: numbers that no worker can have are no trouble") {
     job.now += 11s;
     CHECK(job.json()["members"].size() == 1);
   }
-  fold(job.live, 3, "node1\n\"\xff", {1, 0, 1'000'000, {1, 2, 3}}, job.now);  // not one whole worker
+  fold(job.live, 3, "node1\n\"\xff", {1, 0, 1'000'000, {1, 2, 3}}, job.now);  // less than the figures of one worker
   CHECK(job.json()["members"][0]["ranks"].empty());
 }
 

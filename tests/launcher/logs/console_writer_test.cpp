@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/pump_console.hpp"
 
@@ -28,7 +28,7 @@ std::string lines(std::size_t bytes) {
   return std::string(bytes - 1, 'x') + "\n";
 }
 
-/// A console that nobody reads, with a writer whose thread is stuck in the first MiB.
+/// A console that is not read, and a writer whose thread is stuck in the first MiB.
 struct UnreadConsole {
   TestConsole console;
   std::counting_semaphore<> room{0};
@@ -138,7 +138,7 @@ TEST_CASE("console_writer: a terminal is told apart and gets its bytes", "[proce
   CHECK(writer.is_terminal());
   CHECK_FALSE(ConsoleWriter(make_pipe().write.get(), [] {}).is_terminal());
 
-  // More than a terminal holds, so that it has to be waited for.
+  // More than a terminal buffers, so that the writer has to wait.
   std::string text;
   for (int i = 0; i < 2000; ++i) {
     text += lines(80);
@@ -170,7 +170,7 @@ TEST_CASE("console_writer: without a thread to be had its lines are written all 
     writer.push(first);
     std::string much = lines(kConsoleFull);  // more than the pipe holds
     writer.push(much);
-    bool const held_up = writer.full();  // nobody would say when it has room again
+    bool const held_up = writer.full();  // without a thread nothing would report room again
     _exit(first.empty() && much.empty() && !held_up && writer.finish(Clock::now() + std::chrono::seconds{20}) ? 0 : 1);
   }
   close(ends[1]);

@@ -34,7 +34,7 @@ std::vector<std::uint32_t> ranks_of(std::string const& list) {
   return ranks;
 }
 
-/// The lines of each rank again.
+/// Expands the output: the lines of each rank.
 std::map<std::uint32_t, std::string> expanded(std::string const& out, std::uint32_t count) {
   std::map<std::uint32_t, std::string> ranks;
   for (std::string_view rest = out; !rest.empty();) {
@@ -92,7 +92,7 @@ TEST_CASE("line_folder: a line never overtakes what its rank has said before", "
   folder.feed(0, "a\n", kStart, out);
   folder.feed(0, "b\n", kStart, out);
   folder.feed(1, "b\n", kStart, out);
-  folder.feed(1, "a\n", kStart, out);  // not with the first one: that is before b
+  folder.feed(1, "a\n", kStart, out);  // cannot join the first a, which comes before b
   folder.flush(out);
   CHECK(out == "[h:10] a\n[h:10] b\n[h:11] b\n[h:11] a\n");
 }

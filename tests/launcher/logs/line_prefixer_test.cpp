@@ -2,9 +2,9 @@
 
 #include "tests/support/catch.hpp"
 
-using cxxrun::launcher::LinePrefixer;
-using cxxrun::launcher::Return;
-using cxxrun::launcher::Shown;
+using namespace cxxrun;            // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -81,7 +81,7 @@ TEST_CASE("line_prefixer: on a terminal a progress bar is shown at each return, 
   std::string const expected = "p  10%\rp  20%\r\np next\r\np  30%\np last\r\n";
 
   for (std::size_t size = 1; size <= bytes.size(); ++size) {
-    LinePrefixer prefixer("p ", 100, Return::redraws);
+    LinePrefixer prefixer("p ", 100, CarriageReturn::redraws);
     std::string out;
     for (std::size_t at = 0; at < bytes.size(); at += size) {
       prefixer.feed(std::string_view(bytes).substr(at, size), out);
@@ -97,10 +97,10 @@ TEST_CASE("line_prefixer: elsewhere a progress bar stays one line", "[unit]") {
 
 namespace {
 
-/// A stream of which what is unfinished is shown after each chunk.
+/// A stream whose unfinished line is shown after each chunk.
 struct Watched {
-  explicit Watched(Return meaning, Shown shown) : prefixer("p ", 100, meaning, shown) {}
-  /// What the chunk adds, and what showing the rest does.
+  explicit Watched(CarriageReturn meaning, PartialLine shown) : prefixer("p ", 100, meaning, shown) {}
+  /// The output for the chunk, and for showing the rest.
   std::string show(std::string_view chunk) {
     std::string out;
     prefixer.feed(chunk, out);
@@ -121,7 +121,7 @@ struct Watched {
 }  // namespace
 
 TEST_CASE("line_prefixer: what is shown unfinished is ended, and each piece has the prefix", "[unit]") {
-  Watched pipe(Return::byte, Shown::ended);
+  Watched pipe(CarriageReturn::byte, PartialLine::ended);
   CHECK(pipe.show("a\nloading... ") == "p a\np loading... \n");
   CHECK(pipe.show("more") == "p more\n");
   CHECK_FALSE(pipe.prefixer.is_open());
@@ -136,8 +136,8 @@ TEST_CASE("line_prefixer: what is shown unfinished is ended, and each piece has 
 }
 
 TEST_CASE("line_prefixer: a line that stays open goes on at once, and is whole when nobody interrupts it", "[unit]") {
-  for (auto const meaning : {Return::byte, Return::redraws}) {
-    Watched file(meaning, Shown::open);
+  for (auto const meaning : {CarriageReturn::byte, CarriageReturn::redraws}) {
+    Watched file(meaning, PartialLine::open);
     CHECK(file.show("loading... ") == "p loading... ");
     CHECK(file.prefixer.is_open());
     CHECK(file.show("more") == "more");
@@ -150,23 +150,23 @@ TEST_CASE("line_prefixer: a line that stays open goes on at once, and is whole w
 
 TEST_CASE("line_prefixer: an open line that was interrupted goes on with the prefix, and not at all with its newline",
           "[unit]") {
-  for (auto const meaning : {Return::byte, Return::redraws}) {
-    Watched file(meaning, Shown::open);
+  for (auto const meaning : {CarriageReturn::byte, CarriageReturn::redraws}) {
+    Watched file(meaning, PartialLine::open);
     CHECK(file.show("one") == "p one");
-    file.prefixer.interrupted();
+    file.prefixer.on_interrupted();
     CHECK(file.show("\n").empty());
     CHECK(file.show("two") == "p two");
-    file.prefixer.interrupted();
+    file.prefixer.on_interrupted();
     CHECK(file.show(" three") == "p  three");
-    file.prefixer.interrupted();
+    file.prefixer.on_interrupted();
     CHECK(file.show(" four\n\n") == "p  four\np \n");
     CHECK(file.end().empty());
   }
 }
 
 TEST_CASE("line_prefixer: of a bar in a pipe or file the newest states are shown, each a line", "[unit]") {
-  for (auto const shown : {Shown::ended, Shown::open}) {
-    Watched pipe(Return::byte, shown);
+  for (auto const shown : {PartialLine::ended, PartialLine::open}) {
+    Watched pipe(CarriageReturn::byte, shown);
     CHECK(pipe.show("\r 10%\r 20%") == "p  20%\n");
     CHECK(pipe.prefixer.redrawn());
     CHECK(pipe.show("\r 30%\r") == "p  30%\n");
@@ -176,20 +176,20 @@ TEST_CASE("line_prefixer: of a bar in a pipe or file the newest states are shown
     CHECK(pipe.show("\r100%") == "p 100%\n");
     CHECK(pipe.show("\n").empty());
   }
-  Watched file(Return::byte, Shown::open);
+  Watched file(CarriageReturn::byte, PartialLine::open);
   CHECK(file.show("  0%") == "p   0%");  // no return yet
   CHECK(file.show("\r 10%") == "\np  10%\n");
   CHECK(file.show("\r 20%\n") == "p  20%\n");
 }
 
 TEST_CASE("line_prefixer: on a terminal the newest state of a bar is shown and stays to be redrawn", "[unit]") {
-  for (auto const shown : {Shown::ended, Shown::open}) {
-    Watched terminal(Return::redraws, shown);
+  for (auto const shown : {PartialLine::ended, PartialLine::open}) {
+    Watched terminal(CarriageReturn::redraws, shown);
     CHECK(terminal.show("\r 10%\r 20%") == "p  10%\rp  20%\r");
     CHECK(terminal.show("\r 30%") == "p  20%\rp  30%\r");
     CHECK(terminal.show("\n") == "p  30%\n");
   }
-  Watched terminal(Return::redraws, Shown::open);
+  Watched terminal(CarriageReturn::redraws, PartialLine::open);
   CHECK(terminal.show("  0%") == "p   0%");
   CHECK(terminal.show("\r 10%") == "\rp  10%\r");
   CHECK_FALSE(terminal.prefixer.is_open());
@@ -197,15 +197,15 @@ TEST_CASE("line_prefixer: on a terminal the newest state of a bar is shown and s
 
 TEST_CASE("line_prefixer: no byte but returns and newlines is lost, wherever it is shown and interrupted", "[unit]") {
   std::string const bytes = "one\ntwo three\n\nfour\nfive";
-  for (auto const shown : {Shown::ended, Shown::open}) {
+  for (auto const shown : {PartialLine::ended, PartialLine::open}) {
     for (std::size_t size = 1; size < 8; ++size) {
-      Watched watched(Return::byte, shown);
+      Watched watched(CarriageReturn::byte, shown);
       std::string all;
       for (std::size_t at = 0; at < bytes.size(); at += size) {
         all += watched.show(std::string_view(bytes).substr(at, size));
         if (watched.prefixer.is_open() && at % 3 == 0) {
           all += "\n";
-          watched.prefixer.interrupted();
+          watched.prefixer.on_interrupted();
         }
       }
       all += watched.end();
@@ -218,4 +218,122 @@ TEST_CASE("line_prefixer: no byte but returns and newlines is lost, wherever it 
       CHECK(words == "onetwo threefourfive");
     }
   }
+}
+
+namespace {
+
+constexpr TimePoint kBegin{1000s};
+
+/// A line grows every `pace` for `length`: how often it is shown, and when the last time.
+std::pair<int, TimePoint> shows(ShowTimes times, bool bar, Millis pace, Millis length) {
+  int count = 0;
+  TimePoint last{};
+  bool waits = false;
+  for (auto now = kBegin; now < kBegin + length + 10s; now += 10ms) {
+    if (now < kBegin + length && (now - kBegin) % pace == 0ms) {
+      times.on_bytes(now);
+      waits = true;
+    }
+    if (waits && now >= times.due(bar && count > 0)) {
+      times.on_shown(now);
+      last = now;
+      waits = false;
+      ++count;
+    }
+  }
+  return {count, last};
+}
+
+}  // namespace
+
+TEST_CASE("show_times: an unfinished line is shown within a second, even one that moves all the time", "[unit]") {
+  ShowTimes times(kUnfinishedFor);
+  times.on_bytes(kBegin);
+  times.on_bytes(kBegin + 700ms);
+  CHECK(times.due(false) == kBegin + kUnfinishedFor);
+  CHECK(kUnfinishedFor < 1s);
+}
+
+TEST_CASE("show_times: a bar is shown every few seconds, whatever its pace, and soon after it has stopped", "[unit]") {
+  for (auto const pace : {10ms, 250ms, 700ms, 1000ms, 1500ms}) {
+    auto const [count, last] = shows(ShowTimes(kUnfinishedFor), true, pace, 60s);
+    CHECK(count >= 12);
+    CHECK(count <= 31);
+    CHECK(last <= kBegin + 60s + kBarAtLeast);
+  }
+  CHECK(shows(ShowTimes(kUnfinishedFor), true, 250ms, 3s).second <= kBegin + 3750ms);
+}
+
+TEST_CASE("show_times: the first pieces of a line are shown within a second each, and dots at the pace of a bar",
+          "[unit]") {
+  CHECK(shows(ShowTimes(kUnfinishedFor), false, 1s, 3s).first == 3);
+  auto const [count, last] = shows(ShowTimes(kUnfinishedFor), false, 1s, 60s);
+  CHECK(count <= 33);
+  CHECK(last <= kBegin + 60s + kBarAtLeast);
+  CHECK(shows(ShowTimes(kPromptFor), false, 1s, 60s).first == 60);
+}
+
+TEST_CASE("show_times: a line that may ask for an answer is shown at once, the next piece of it too, but not a bar",
+          "[unit]") {
+  ShowTimes times(kPromptFor);
+  times.on_bytes(kBegin);
+  times.on_bytes(kBegin + 30ms);
+  CHECK(times.due(false) == kBegin + kPromptFor);
+  times.on_shown(kBegin + 50ms);
+  times.on_bytes(kBegin + 60ms);
+  CHECK(times.due(false) == kBegin + 60ms + kPromptFor);
+  CHECK(shows(ShowTimes(kPromptFor), true, 250ms, 60s).first <= 31);
+}
+
+TEST_CASE("show_times: the next line is as new as the first one was", "[unit]") {
+  ShowTimes times(kUnfinishedFor);
+  times.on_bytes(kBegin);
+  times.on_shown(kBegin + 1s);
+  times.on_line_end();
+  times.on_bytes(kBegin + 1100ms);
+  CHECK(times.due(false) == kBegin + 1100ms + kUnfinishedFor);
+}
+
+namespace {
+
+/// The output of the filter when `bytes` arrive in chunks of `size`.
+std::string filtered(std::string_view bytes, std::size_t size, std::vector<std::string> const& words) {
+  LineFilter filter("[n:0] ", words);
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += size) {
+    filter.feed(bytes.substr(at, size), out);
+  }
+  filter.feed("\n", out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("line_filter: lines with any of the words pass, whole and prefixed, however the bytes come", "[unit]") {
+  std::string const bytes = "loss 3\nnothing\n\nan error\r\nloss and error\nlast loss";
+  for (std::size_t size = 1; size <= bytes.size(); ++size) {
+    CHECK(filtered(bytes, size, {"loss", "error"}) ==
+          "[n:0] loss 3\n[n:0] an error\r\n[n:0] loss and error\n[n:0] last loss\n");
+    CHECK(filtered(bytes, size, {"absent"}).empty());
+  }
+}
+
+TEST_CASE("line_filter: a word that is in the prefix alone is not in the line", "[unit]") {
+  CHECK(filtered("a\nn:0\n", 3, {"n:0"}) == "[n:0] n:0\n");
+}
+
+TEST_CASE("line_filter: words that match every line make a copy, zeros and broken UTF-8 included", "[unit]") {
+  std::string const bytes("a\0\xff\nb\0\n", 7);
+  CHECK(filtered(bytes, 2, {"a", "b"}) == std::string("[n:0] a\0\xff\n[n:0] b\0\n", 19));
+}
+
+TEST_CASE("line_filter: a line without an end is looked at in pieces, so it takes no more memory than a piece",
+          "[unit]") {
+  std::string const flood(kLongestLine + 5, 'x');
+  LineFilter filter("p ", {"xx"});
+  std::string out;
+  filter.feed(flood, out);
+  CHECK(out.size() == kLongestLine + 3);
+  filter.feed("\n", out);
+  CHECK(out.size() == kLongestLine + 3 + 8);
 }

@@ -7,8 +7,10 @@
 #include "tests/support/pump_console.hpp"
 
 using cxxrun::launcher::append_to_log;
+using cxxrun::launcher::LogFile;
 using cxxrun::launcher::open_log_file;
 using cxxrun::launcher::read_worker_file;
+using cxxrun::test::file_text;
 using cxxrun::test::TempDir;
 
 TEST_CASE("log_file: opening twice appends twice", "[process]") {
@@ -19,7 +21,7 @@ TEST_CASE("log_file: opening twice appends twice", "[process]") {
     CHECK(append_to_log(*file, dir / "f", text));
     CHECK((fcntl(file->get(), F_GETFD) & FD_CLOEXEC) != 0);
   }
-  CHECK(cxxrun::test::file_text(dir / "f") == "one\ntwo\n");
+  CHECK(file_text(dir / "f") == "one\ntwo\n");
 }
 
 TEST_CASE("log_file: nothing below the log directory is a link, and no file is anything else", "[process]") {
@@ -88,4 +90,43 @@ TEST_CASE("log_file: of a file that is too large the beginning is read", "[proce
   TempDir dir;
   std::ofstream(dir / "f") << std::string(1000, 'x');
   CHECK(read_worker_file(dir / "f", 100) == std::string(100, 'x'));
+}
+
+TEST_CASE("log_output: full files are numbered, the oldest are removed beyond what is kept", "[process]") {
+  TempDir dir;
+  LogFile output;
+  REQUIRE(output.open(dir / "f", {4, 2}));
+  for (auto const* const text : {"1\n2\n", "3\n", "4\n5", "\n6", "6666", "\n7\n8\n"}) {
+    REQUIRE(output.append(text));
+  }
+  CHECK_FALSE(std::filesystem::exists(dir / "f.1"));
+  CHECK(file_text(dir / "f.2") == "3\n4\n");
+  CHECK(file_text(dir / "f.3") == "5\n66666\n");
+  CHECK(file_text(dir / "f") == "7\n8\n");
+}
+
+TEST_CASE("log_output: a file that cannot be renamed grows on, and that is told once", "[process]") {
+  TempDir dir;
+  std::filesystem::create_directories(dir / "f.1/in the way");
+  LogFile output;
+  REQUIRE(output.open(dir / "f", {4, 0}));
+  auto const rotated = output.append("1\n2\n3\n");
+  REQUIRE_FALSE(rotated);
+  CHECK(rotated.error().message().find("is no longer rotated") != std::string::npos);
+  CHECK(output.is_open());
+  CHECK(output.append("4\n"));
+  CHECK(file_text(dir / "f") == "1\n2\n3\n4\n");
+}
+
+TEST_CASE("log_output: a disk that is full ends the file, once", "[process]") {
+  LogFile output;
+  REQUIRE(output.open("/dev/full", {4096, 0}));
+  CHECK_FALSE(output.append("a\n"));
+  CHECK_FALSE(output.is_open());
+}
+
+TEST_CASE("log_output: without a name there is nothing", "[process]") {
+  LogFile output;
+  CHECK(output.open("", {}));
+  CHECK_FALSE(output.is_open());
 }

@@ -32,7 +32,7 @@ struct Fixture {
   }
 };
 
-/// However slow this machine is, what is unfinished waits for its newline.
+/// Long enough for any machine: an unfinished line waits for its newline.
 PumpStream patient(PumpStream stream) {
   stream.patience = cxxrun::Millis{std::chrono::hours(1)};
   return stream;
@@ -250,7 +250,7 @@ TEST_CASE("log_pump: a console that nobody reads makes its writer wait, and lose
   CHECK(drain(pump, id, false).empty());  // does not wait for the console
   out.start_reading();
   std::string const more(kFlood, '\n');
-  CHECK(write_all(pipe.write.get(), more));  // goes on by itself once somebody reads
+  CHECK(write_all(pipe.write.get(), more));  // continues by itself once the console is read
   CHECK(drain(pump, id, true).empty());
   CHECK(pump.finish(kPlenty));
 

@@ -386,7 +386,8 @@ TEST_CASE("options: a node that is added asks for no requeue", "[unit]") {
   auto const added = parsed({"--join", "12", "--requeue", "p"});
   CHECK_FALSE(added.requeue);
   CHECK(added.notes ==
-        std::vector<std::string>{"--requeue has no effect with --join: the job that is joined asks for its own"});
+        std::vector<std::string>{
+            "--requeue has no effect with --join: the job that is joined decides about its own requeue"});
 }
 
 TEST_CASE("options: --join-window wins over last_call_timeout, and may be nothing", "[unit]") {

@@ -57,7 +57,7 @@ TEST_CASE("discovery file: of two agents that announce the one stays that was el
     CHECK(*there == dir.by(2));
   }
   auto const entries = std::filesystem::directory_iterator(dir.path + "/d");
-  CHECK(std::distance(begin(entries), end(entries)) == 1);  // nobody leaves anything else
+  CHECK(std::distance(begin(entries), end(entries)) == 1);  // nothing else is left
 }
 
 TEST_CASE("discovery file: what is no file of this user's, or holds something else, is replaced", "[process]") {

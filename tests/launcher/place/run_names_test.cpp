@@ -1,7 +1,7 @@
-#include "launcher/place/run_names.hpp"
-
 #include <algorithm>
 
+#include "launcher/options/options.hpp"
+#include "launcher/place/topology.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;            // NOLINT(google-build-using-namespace)
@@ -34,7 +34,7 @@ Options with_id(std::string const& id) {
   return options;
 }
 
-/// Whether whoever looks as the first takes a key of whoever opens as the second.
+/// Whether an agent that looks for the first names accepts a key that was opened under the second.
 bool finds(RunNamesOf const& one, RunNames const& other) {
   return std::any_of(one.looks_for.begin(), one.looks_for.end(),
                      [&](auto const& name) { return std::find(other.begin(), other.end(), name) != other.end(); });

@@ -153,7 +153,7 @@ TEST_CASE("slurm_env: below a worker of this step nothing is a task, in another 
 
     CHECK_FALSE(view.step.has_value());
     CHECK(view.notes.empty());
-    CHECK(view.remark.starts_with("below a worker of cxxrun (run mine), and no task of Slurm's"));
+    CHECK(view.remark.starts_with("below a worker of cxxrun (run mine) and not a task of Slurm"));
     worker["CXXRUN_JOB_STEP"] = worker["SLURM_JOB_ID"] + ".1";
     CHECK_FALSE(read_slurm(worker).has_value());
   }

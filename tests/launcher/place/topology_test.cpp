@@ -1,7 +1,7 @@
 #include "launcher/place/topology.hpp"
 
 #include "launcher/options/parse_options.hpp"
-#include "src/base/core/port_sequence.hpp"
+#include "src/base/core/ports.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 

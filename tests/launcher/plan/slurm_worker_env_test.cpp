@@ -12,7 +12,7 @@ using cxxrun::testing::recorded_environment;
 
 namespace {
 
-/// Node 1 of nodes with 4, 4 and 2 workers.
+/// Node 1 of three nodes with 4, 4 and 2 workers.
 Generation uneven() {
   Generation generation;
   generation.group_rank = 1;
@@ -25,7 +25,7 @@ Generation uneven() {
   return generation;
 }
 
-/// What a worker finds in the end.
+/// The environment that a worker gets.
 Environment seen(Generation const& generation, std::uint32_t index, Environment const& inherited,
                  SlurmEnv mode = SlurmEnv::per_worker, bool one_per_task = false) {
   Environment environment = inherited;

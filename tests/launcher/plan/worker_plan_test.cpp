@@ -61,7 +61,7 @@ Words command_of(Words const& words, Environment const& inherited = {}) {
 
 TEST_CASE("worker_plan: each worker and each agent that is coordinated costs descriptors", "[unit]") {
   auto const alone = cxxrun::launcher::descriptors_needed(1, 1);
-  CHECK(alone < 64);  // less than any system gives
+  CHECK(alone < 64);  // below the limit of every system
   CHECK(cxxrun::launcher::descriptors_needed(9, 1) == alone + 8 * 8);
   CHECK(cxxrun::launcher::descriptors_needed(1, 101) == alone + 100 * 2);
 }
@@ -162,13 +162,13 @@ TEST_CASE("worker_plan: the filter silences consoles, never files", "[unit]") {
 
 TEST_CASE("worker_plan: --ranks silences the consoles of other ranks, never files, and not against the filter",
           "[unit]") {
-  auto const teed = planned({"--ranks", "0-4", "-t", "3"});  // ranks 4 and on are here
+  auto const teed = planned({"--ranks", "0-4", "-t", "3"});  // this node has the ranks from 4 on
   CHECK(teed[0].out.console);
   CHECK(teed[1].out == StreamPlan{"/logs/42.0_node2/attempt_3/1/stdout.log", false});
   CHECK(teed[1].err == StreamPlan{"/logs/42.0_node2/attempt_3/1/stderr.log", false});
   CHECK(planned({"--ranks", "1,5"})[0].out == StreamPlan{"", false});
   CHECK(planned({"--ranks", "1,5"})[1].err == StreamPlan{"", true});
-  for (auto const& worker : planned({"--ranks", "4", "--local-ranks-filter", "1"})) {  // what both list
+  for (auto const& worker : planned({"--ranks", "4", "--local-ranks-filter", "1"})) {  // ranks that both list
     CHECK_FALSE(worker.out.console);
   }
   NodeFacts no_files = node_facts;

@@ -7,8 +7,6 @@
 #include <set>
 #include <string>
 
-#include "launcher/report/limit_signs.hpp"
-#include "launcher/report/xid.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 
@@ -66,7 +64,7 @@ struct Row {
   char const* sure;
 };
 
-/// What docs/use/failures.md has in its table, in that order.
+/// The rows of the table in docs/use/failures.md, in that order.
 std::vector<Row> rows() {
   return {
       {"out of memory, the limit of the step or the job", signalled(SIGKILL, kills(1)), "yes"},
@@ -251,39 +249,6 @@ TEST_CASE("death: a core with a pid in its name is one rank's own", "[unit]") {
   CHECK(explain(facts).advice == "core file: /var/core/%e.%p");
   facts.core_pattern = "|/opt/collect %p";
   CHECK(explain(facts).advice == "core piped to /opt/collect");
-}
-
-TEST_CASE("death: the signs in stderr are whole phrases", "[unit]") {
-  CHECK(signs_in("DataLoader worker (pid 7) exited unexpectedly with exit code 1").helper.empty());
-  CHECK(signs_in("DataLoader worker (pid(s) 7, 8) exited unexpectedly").helper.empty());
-  CHECK(signs_in("DataLoader worker (pid 7) is killed by signal: Killed.").helper == "7");
-  CHECK(signs_in("raise Error(f'DataLoader worker (pid {pid}) is killed by signal: Killed.')\n"
-                 "Error: DataLoader worker (pid 7) is killed by signal: Killed.")
-            .helper == "7");
-  CHECK(signs_in("No space left on device: 'a b'\nmore").disk_path == "a b");
-  CHECK(signs_in("No space left on device\n: 'a b'").disk_path.empty());
-  CHECK(signs_in("No space left on device: 'unended").disk_path == "unended");
-  CHECK_FALSE(signs_in("").disk_full);
-}
-
-TEST_CASE("death: the path that is full is the one that the line names, wherever it stands", "[unit]") {
-  auto const path = [](std::string const& line) { return signs_in("/before/it: 1\n" + line + "\nmore").disk_path; };
-  CHECK(path("dd: error writing '/x': No space left on device") == "/x");
-  CHECK(path("cp: error writing 'a b/c': No space left on device") == "a b/c");
-  CHECK(path("mkdir: cannot create directory ‘/x/y’: No space left on device") == "/x/y");
-  CHECK(path("rsync: [receiver] write failed on \"/x/f\": No space left on device (28)") == "/x/f");
-  CHECK(path("bash: /x/out: No space left on device") == "/x/out");
-  CHECK(path("/x/out: No space left on device") == "/x/out");
-  CHECK(path("sh: 1: can't create /x/out: No space left on device") == "/x/out");
-  CHECK(path("write /x/ckpt.bin: no space left on device") == "/x/ckpt.bin");
-  CHECK(path("OSError: [Errno 28] No space left on device: '/from' -> '/to'") == "/to");
-  CHECK(path("filesystem error: cannot copy file: No space left on device [/from] [/to]") == "/to");
-  CHECK(path("(filename = '/x/a.h5', errno = 28, error message = 'No space left on device')") == "/x/a.h5");
-  CHECK(path("cp: error writing '/home/me/a': Disk quota exceeded") == "/home/me/a");
-  CHECK(path("write /home/me/ckpt.bin: disk quota exceeded") == "/home/me/ckpt.bin");
-  CHECK(path("echo: write error: No space left on device").empty());
-  CHECK(path("OSError: [Errno 28] No space left on device").empty());
-  CHECK(path("No space left on device").empty());
 }
 
 TEST_CASE("death: the file systems are looked at where that can tell more", "[unit]") {

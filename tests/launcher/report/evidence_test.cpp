@@ -32,7 +32,7 @@ std::ptrdiff_t lines_in(std::string const& text) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
-/// A file of tests/data/last_words: what is to be found, and the stderr to find it in.
+/// A file of tests/data/last_words: the expected result, and the stderr.
 struct Recorded {
   std::string name;
   std::string told;
@@ -230,7 +230,7 @@ TEST_CASE("evidence: in a flood the line that says why is found as well, whereve
   auto const error = "ValueError: no data\n";
   CHECK(of(flood + error + flood.substr(0, kHeldBytes - 100), 65'536).told == "ValueError: no data");
   CHECK(of(error + flood, 65'536).told == "ValueError: no data");
-  CHECK(of(flood + error + flood, 65'536).told.empty());  // it was passed over
+  CHECK(of(flood + error + flood, 65'536).told.empty());  // it was skipped
 }
 
 TEST_CASE("evidence: what was passed over in a flood is said where it shows", "[unit]") {

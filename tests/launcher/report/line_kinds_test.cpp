@@ -9,36 +9,37 @@ using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the 
 using cxxrun::rendezvous::Role;
 
 TEST_CASE("line_kinds: an exception explains, a mention of one only tells, a warning only hints", "[unit]") {
-  CHECK(telling("ValueError: no data").strength == Strength::explains);
-  CHECK(telling("AssertionError").strength == Strength::explains);
-  CHECK(telling("torch.OutOfMemoryError: CUDA out of memory.").strength == Strength::explains);
-  CHECK(telling("  what():  CUDA error: an illegal memory access").strength == Strength::explains);
-  CHECK(telling("retry after HTTPError: 503").strength == Strength::tells);
-  CHECK(telling("Fatal Python error: Segmentation fault").strength == Strength::explains);
-  CHECK(telling("Fatal Python error: Aborted").strength == Strength::hints);
-  CHECK(telling("[W1123 22:41:12.201 TCPStore.cpp:125] Connection reset by peer").strength == Strength::hints);
-  CHECK(telling("step 12: no Error here, and no Exception").strength == Strength::nothing);
-  CHECK(telling("").strength == Strength::nothing);
-  CHECK(telling("train: main.cpp:3: int main(): Assertion `x > 0' failed.").strength == Strength::decides);
+  CHECK(meaning_of("ValueError: no data").strength == Strength::explains);
+  CHECK(meaning_of("AssertionError").strength == Strength::explains);
+  CHECK(meaning_of("torch.OutOfMemoryError: CUDA out of memory.").strength == Strength::explains);
+  CHECK(meaning_of("  what():  CUDA error: an illegal memory access").strength == Strength::explains);
+  CHECK(meaning_of("retry after HTTPError: 503").strength == Strength::tells);
+  CHECK(meaning_of("Fatal Python error: Segmentation fault").strength == Strength::explains);
+  CHECK(meaning_of("Fatal Python error: Aborted").strength == Strength::hints);
+  CHECK(meaning_of("[W1123 22:41:12.201 TCPStore.cpp:125] Connection reset by peer").strength == Strength::hints);
+  CHECK(meaning_of("step 12: no Error here, and no Exception").strength == Strength::nothing);
+  CHECK(meaning_of("").strength == Strength::nothing);
+  CHECK(meaning_of("train: main.cpp:3: int main(): Assertion `x > 0' failed.").strength == Strength::decides);
 }
 
 TEST_CASE("line_kinds: whoever waited, lost a peer or was told to end says so", "[unit]") {
-  CHECK(telling("[E1123 x.cpp:1] [Rank 0] Watchdog caught collective operation timeout: W").role == Role::waited);
-  CHECK(telling("RuntimeError: [a.cc:81] Timed out waiting 1800000ms for recv operation").role == Role::waited);
-  CHECK(telling("  what():  rank 3 on n1 did not arrive in time (call began 5.0 s ago, generation 2)").role ==
+  CHECK(meaning_of("[E1123 x.cpp:1] [Rank 0] Watchdog caught collective operation timeout: W").role == Role::waited);
+  CHECK(meaning_of("RuntimeError: [a.cc:81] Timed out waiting 1800000ms for recv operation").role == Role::waited);
+  CHECK(meaning_of("  what():  rank 3 on n1 did not arrive in time (call began 5.0 s ago, generation 2)").role ==
         Role::waited);
-  CHECK(telling("RuntimeError: [pair.cc:598] Connection closed by peer [10.0.0.2]:4711").role == Role::lost_peer);
-  CHECK(telling("ConnectionResetError: [Errno 104] Connection reset by peer").role == Role::lost_peer);
-  CHECK(
-      telling("torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the "
-              "remote server shutdown or crash?")
-          .role == Role::lost_peer);
-  CHECK(telling("RuntimeError: [pair.cc:572] Application timeout caused pair closure").role == Role::waited);
-  CHECK(telling("EOFError").role == Role::lost_peer);
-  CHECK(telling("EOFError: Ran out of input").role == Role::culprit);
-  CHECK(telling("x.SignalException: Process 7 got signal: 15").role == Role::told_to_end);
-  CHECK(telling("RuntimeError: DataLoader worker (pid 7) is killed by signal: Terminated. ").role == Role::told_to_end);
-  CHECK(telling("RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed. ").role == Role::culprit);
+  CHECK(meaning_of("RuntimeError: [pair.cc:598] Connection closed by peer [10.0.0.2]:4711").role == Role::lost_peer);
+  CHECK(meaning_of("ConnectionResetError: [Errno 104] Connection reset by peer").role == Role::lost_peer);
+  CHECK(meaning_of(
+            "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the "
+            "remote server shutdown or crash?")
+            .role == Role::lost_peer);
+  CHECK(meaning_of("RuntimeError: [pair.cc:572] Application timeout caused pair closure").role == Role::waited);
+  CHECK(meaning_of("EOFError").role == Role::lost_peer);
+  CHECK(meaning_of("EOFError: Ran out of input").role == Role::culprit);
+  CHECK(meaning_of("x.SignalException: Process 7 got signal: 15").role == Role::told_to_end);
+  CHECK(meaning_of("RuntimeError: DataLoader worker (pid 7) is killed by signal: Terminated. ").role ==
+        Role::told_to_end);
+  CHECK(meaning_of("RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed. ").role == Role::culprit);
 }
 
 TEST_CASE("line_kinds: frames of every kind are known, and the first of a native stack are kept", "[unit]") {
@@ -71,7 +72,7 @@ TEST_CASE("line_kinds: a line that says something has a notable word, and ordina
     std::ifstream in(file.path());
     for (std::string line; std::getline(in, line);) {
       CAPTURE(line);
-      bool const tells = telling(line).strength != Strength::nothing;
+      bool const tells = meaning_of(line).strength != Strength::nothing;
       telling_lines += tells ? 1 : 0;
       CHECK((!tells || notable(line)));
     }

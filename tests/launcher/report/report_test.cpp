@@ -2,12 +2,17 @@
 
 #include <sstream>
 
-#include "launcher/report/report_lines.hpp"
+#include "launcher/report/report_json.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/fixtures.hpp"
 
-using namespace cxxrun;  // NOLINT(google-build-using-namespace)
+using namespace cxxrun;            // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
+using namespace std::chrono_literals;
 using rendezvous::End;
 using rendezvous::Failure;
+using rendezvous::History;
+using rendezvous::Spent;
 using rendezvous::Verdict;
 
 namespace {
@@ -57,19 +62,6 @@ TEST_CASE("report: the cause is told in full, the others in a line for all that 
             line + "\n");
 }
 
-TEST_CASE("report: whoever has started cxxrun gets the error file with the worker's exit code, and else as it is",
-          "[unit]") {
-  auto const copy = [](char const* text, ExitStatus const& status) {
-    return launcher::error_file_for_caller(text, status);
-  };
-  CHECK(copy(R"({"message": {"message": "ValueError: x", "extraInfo": {}}})", ExitStatus::exited(3)) ==
-        R"({"message":{"errorCode":3,"extraInfo":{},"message":"ValueError: x"}})");
-  CHECK(copy(R"({"message":{"errorCode":1}})", ExitStatus::signalled(11)) == R"({"message":{"errorCode":-11}})");
-  for (auto const* const other : {R"({"message": "boom"})", R"({"error": 1})", "[1]", R"({"message": {"mess)"}) {
-    CHECK(copy(other, ExitStatus::exited(1)) == other);
-  }
-}
-
 TEST_CASE("report: who had left before victims failed is named with its time, at most three of them", "[unit]") {
   Verdict verdict = two_failures();
   verdict.left = {{0, "node\n0", 1'000}};
@@ -105,7 +97,7 @@ TEST_CASE("report: of a worker that cxxrun killed the reason is told, not the si
   auto verdict = two_failures();
   verdict.failures[0].exit.hung = "did not enter barrier #8 for 62 s that 7 others waited in";
   CHECK(launcher::format_report(verdict, "x", false)
-            .find("  how:           killed, for it did not enter barrier #8 for 62 s that 7 others waited in\n") !=
+            .find("  how:           killed because it did not enter barrier #8 for 62 s that 7 others waited in\n") !=
         std::string::npos);
   CHECK(launcher::verdict_json(verdict).find("\"hung\": \"did not enter barrier #8") != std::string::npos);
 }
@@ -250,10 +242,9 @@ TEST_CASE("report: those that failed alike are one line, and victims say so", "[
   REQUIRE(lines.size() == 3);
   CHECK(lines[0] == "  15 others:     SIGTERM by cxxrun");
   CHECK(lines[1] == "  8 others:      ranks 10-17 on node[0-1]: the same");
-  CHECK(
-      lines[2] ==
-      "  4 others:      ranks 18-21 on node2: exit code 1, having lost another one: RuntimeError: Connection closed by"
-      " peer [1…");
+  CHECK(lines[2] ==
+        "  4 others:      ranks 18-21 on node2: exit code 1, after losing a peer: RuntimeError: Connection closed by"
+        " peer [10.0.…");
 }
 
 TEST_CASE("report: 512 ranks that fail at once fill at most one screen, whatever they say", "[unit]") {
@@ -299,20 +290,6 @@ TEST_CASE("report: a line is cut at a character, and not before it has to be", "
   CHECK(launcher::rows_of("") == 1);
 }
 
-TEST_CASE("report: both forms of torch's error file are read, anything else is nothing", "[unit]") {
-  CHECK(launcher::error_file_message(R"({"message":{"message":"ValueError: no\ndata","extraInfo":{}}})") ==
-        "ValueError: no data");
-  CHECK(launcher::error_file_message(R"({"message":"x\ny\u001b[2J\u0000"})") == "x y?[2J?");
-  CHECK(launcher::error_file_message(std::string(1'000'000, '[')).empty());
-  CHECK(launcher::error_file_message(R"({"message":")" + std::string(1'000'000, 'x') + "\"}").size() < 2100);
-  CHECK(launcher::error_file_message(R"({"message":{"message":"Value)").empty());  // half of it
-  CHECK(launcher::error_file_message("{\"message\":\"\xff\"}").empty());
-  CHECK(launcher::error_file_message(R"({"message":"boom","timestamp":1})") == "boom");
-  CHECK(launcher::error_file_message("{").empty());
-  CHECK(launcher::error_file_message("[1]").empty());
-  CHECK(launcher::error_file_message(R"({"message":3})").empty());
-}
-
 TEST_CASE("report: the JSON verdict keeps bytes that are not UTF-8 from breaking it", "[unit]") {
   auto verdict = two_failures();
   verdict.failures[0].exit.stderr_tail = "\xff\xfe";
@@ -322,4 +299,74 @@ TEST_CASE("report: the JSON verdict keeps bytes that are not UTF-8 from breaking
   verdict.failures[0].exit.told = verdict.failures[0].exit.stderr_tail = "\x1b[2J\x07\x7f";
   CHECK(launcher::verdict_json(verdict).find('\x1b') == std::string::npos);
   CHECK(launcher::verdict_json(verdict).find("\"told\": \"\\u001b[2J\\u0007") != std::string::npos);
+}
+
+namespace {
+
+/// The job in docs/use/verdict.md.
+History long_job() {
+  History history;
+  history.steps = true;
+  history.account[Spent::waiting] = 33'200ms;
+  history.account[Spent::startup] = 110s;
+  history.account[Spent::training] = 7201s;
+  history.account[Spent::checkpoint] = 90s;
+  history.account[Spent::lost] = 551s;
+  history.past = {{1, 8, 64, true, 40s, 3000s, 211s, "node lost: node4"},
+                  {2, 8, 64, true, 3300s, 3000s, 340s, "rank 3 on node1: signal 9 (SIGKILL)"},
+                  {3, 8, 64, false, 6700s, 1000s, 0s, "all workers finished"}};
+  return history;
+}
+
+}  // namespace
+
+TEST_CASE("account: the console shows what docs/use/verdict.md shows", "[unit]") {
+  auto const page = testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/use/verdict.md");
+  std::string quoted;
+  for (auto const& line : split(account_lines(long_job()), '\n')) {
+    quoted += line.empty() ? "" : "    " + line + "\n";
+  }
+  INFO(quoted);
+  CHECK(page.find("\n" + quoted) != std::string::npos);
+}
+
+TEST_CASE("account: of a program that tells of no steps the goodput is what it can be at most", "[unit]") {
+  auto history = long_job();
+  history.steps = false;
+  CHECK(account_lines(history).find("goodput 90.2 % at most: the program reports no steps\n") != std::string::npos);
+}
+
+TEST_CASE("account: a short job without a failure has one line, and no time none", "[unit]") {
+  History history;
+  CHECK(account_lines(history).empty());
+  history.account[Spent::training] = 9'949ms;
+  history.past = {{1, 1, 1, false, 0s, 9s, 0s, "all workers finished"}};
+  CHECK(account_lines(history) == "  elapsed:       9.9 s\n");
+  CHECK_FALSE(worth_telling(history));
+  SECTION("a single failure that ends it is told in the report") {
+    history.past[0].failed = true;
+    CHECK_FALSE(worth_telling(history));
+  }
+  SECTION("one that was survived is worth telling") {
+    history.past.insert(history.past.begin(), {1, 1, 1, true, 0s, 1s, 0s, "rank 0 on n: exit code 1"});
+    CHECK(worth_telling(history));
+    history.account[Spent::training] = 999ms;
+    CHECK_FALSE(worth_telling(history));
+  }
+  SECTION("and so are ten seconds") {
+    history.account[Spent::lost] = 51ms;
+    CHECK(worth_telling(history));
+  }
+}
+
+TEST_CASE("account: of many failures the costliest are named, and the others counted", "[unit]") {
+  History history;
+  history.account[Spent::lost] = 100s;
+  for (std::uint64_t number = 1; number <= 6; ++number) {
+    history.past.push_back({number, 1, 1, true, 0s, 1s, std::chrono::seconds(number), "a\nb\x1b[2J"});
+  }
+  auto const lines = account_lines(history);
+  CHECK(lines.find("6.0 s to the end of generation 6: a?b?[2J\n") < lines.find("4.0 s to the end of generation 4"));
+  CHECK(lines.find("generation 3") == std::string::npos);
+  CHECK(lines.find("      and to 3 more\n") != std::string::npos);
 }

@@ -1,4 +1,4 @@
-// What cxxrunctl says of an answer, from the bytes to the screen.
+// What cxxrunctl shows of an answer, from its bytes to the screen.
 #include "launcher/view/status_text.hpp"
 
 #include <sstream>
@@ -95,7 +95,7 @@ TEST_CASE("status: no step for ten times the usual one is standing still, and wh
                     node("node2", 1, {{1910, 5, 62'000, 10, 1, 1, 1, 'S'}})});
   CHECK(says(equal) == "STANDS STILL: no step for 0:01:02 h, 1.91 s is usual");
   auto fast = job({node("node1", 0, {{5, 5, 9'000, 10, 1, 1, 1, 'S'}})});
-  CHECK(well(fast));  // some seconds are an evaluation, whatever a step takes
+  CHECK(well(fast));  // a pause of some seconds may be an evaluation
 }
 
 TEST_CASE("status: a worker that is stopped, and a node that is silent, come first") {
@@ -104,15 +104,15 @@ TEST_CASE("status: a worker that is stopped, and a node that is silent, come fir
   auto const json = job({node("node1", 0, {healthy(), healthy()}), node("node2", 2, {stopped, healthy()})});
   CHECK(says(json) == "STANDS STILL: rank 2 on node2 is stopped (SIGSTOP)");
   CHECK(says(job({node("node1", 0, {healthy()}), node("node2", 1, {healthy()}, 17'000)})) ==
-        "is not heard: node2 has told nothing for 17.0 s");
+        "is SILENT in part: no word from node2 for 17.0 s");
 }
 
 TEST_CASE("status: without training steps, without pulses and outside of a generation it says what is known") {
   CHECK(says(job({node("node1", 0, {{-1, 0, -1, 0, 0, 20, 5, 'S'}})})) ==
-        "runs for 0:02:00 h: its program has told of no training step yet");
+        "runs for 0:02:00 h: its program has reported no training step yet");
   CHECK(says(job({node("node1", 0, {{-1, 0, -1, 7, 0, 20, 5, 'S'}})})) ==
-        "runs for 0:02:00 h: its program has told of no training step yet; 7 collectives begun");
-  CHECK(says(job({})) == "runs for 0:02:00 h: its program has told of no training step yet");
+        "runs for 0:02:00 h: its program has reported no training step yet; 7 collectives begun");
+  CHECK(says(job({})) == "runs for 0:02:00 h: its program has reported no training step yet");
   CHECK(says(job({}, "starting")) == "starts 4 ranks on 2 nodes for 0:02:00 h");
   auto json = job({}, "waiting");
   json["why"] = "lost node2";
@@ -154,8 +154,8 @@ TEST_CASE("status: a screen has at most 24 lines of 80 columns of ASCII, whateve
 TEST_CASE("status: an answer that is none, or one that says why there is none, is told") {
   CHECK(read_table("").error().code == Errc::protocol);
   CHECK(read_table("[1]").error().code == Errc::protocol);
-  auto const refused = read_table("{\"error\":\"nobody coordinates: electing\\u001b\"}");
-  CHECK(refused.error().context == "nobody coordinates: electing?");
+  auto const refused = read_table("{\"error\":\"no coordinator: an election is under way\\u001b\"}");
+  CHECK(refused.error().context == "no coordinator: an election is under way?");
   auto const empty = read_table("{}");
   REQUIRE(empty);
   CHECK_FALSE(status_text(*empty, false).empty());

@@ -36,7 +36,7 @@ TEST_CASE("warm_starts: workers wait for the import, and are forked at once from
   auto const first = after({}, Wanted{0});
   CHECK(first.actions == Actions{Arm{kT0 + 120s}});
   auto const second = after(first.next, Wanted{1}, kT0 + 1s);
-  CHECK(second.actions.empty());  // from the first one that waits
+  CHECK(second.actions.empty());  // the time counts from the first worker that waits
   auto const ready = after(second.next, kReady, kT0 + 2s);
   CHECK(ready.actions == Actions{Fork{0}, Fork{1}, Arm{kT0 + 12s}});
   CHECK(text_of(ready.said) == "--warm: torch imported in 812 ms");
@@ -134,6 +134,6 @@ TEST_CASE("warm_starts: nothing is late while the node is frozen, and the time b
   CHECK(after(frozen.next, Tick{}, kT0 + 60s).actions.empty());
   auto const thawed = after(frozen.next, Frozen{false}, kT0 + 60s);
   CHECK(thawed.actions == Actions{Arm{kT0 + 70s}});
-  // A generation that was killed frozen was never thawed; the next one is not.
+  // A generation that is killed while it is frozen is never thawed. The next one is not frozen.
   CHECK_FALSE(after(frozen.next, Wanted{1}).next.frozen);
 }

@@ -19,7 +19,7 @@ rendezvous::WorkerExit killed() {
 }
 
 rendezvous::WorkerExit explained(DeathWatch& watch, rendezvous::WorkerExit exit, std::uint64_t peak = 0) {
-  watch.look_again();
+  watch.refresh();
   watch.explain({&exit, peak}, {{&exit, peak}});
   return exit;
 }
@@ -35,7 +35,7 @@ TEST_CASE("death watch: a kernel's kill since the generation began explains a SI
     PlantedCgroup planted(unified);
     DeathWatch watch({}, planted.root());
     planted.count(1, 1);
-    watch.begin();  // that one was of an earlier generation
+    watch.begin();  // the kill before it belongs to an earlier generation
     CHECK(cause_of(watch, killed()) == "from outside (not cxxrun, not the out-of-memory killer)");
     planted.count(2, 4);
     CHECK(cause_of(watch, killed(), 98U << 20U) ==

@@ -15,15 +15,15 @@ struct Process {
   std::vector<pid_t> children{};
 };
 
-/// What is found of the worker 1.
+/// The result for worker 1.
 std::optional<Dropped> found(std::map<pid_t, Process> const& processes) {
-  return find_dropped(
-      1,
-      {[&](pid_t pid) -> std::optional<SeenProgram> {
-         auto const it = processes.find(pid);
-         return it == processes.end() ? std::nullopt : std::optional(SeenProgram{it->second.comm, it->second.arrived});
-       },
-       [&](pid_t pid) { return processes.at(pid).children; }});
+  return find_dropped(1, {[&](pid_t pid) -> std::optional<ObservedProcess> {
+                            auto const it = processes.find(pid);
+                            return it == processes.end()
+                                       ? std::nullopt
+                                       : std::optional(ObservedProcess{it->second.comm, it->second.arrived});
+                          },
+                          [&](pid_t pid) { return processes.at(pid).children; }});
 }
 
 std::string named(std::string const& behind, std::vector<std::string> const& argv) {
@@ -67,11 +67,11 @@ TEST_CASE("dropped_environment: a program in the wrapper's place, or behind one,
       found({{1, {"podman", Arrived::yes, {2}}}, {2, {"conmon", Arrived::no, {3}}}, {3, {"train", Arrived::no}}});
   REQUIRE(podman);
   CHECK((podman->pid == 3 && podman->behind == "conmon"));
-  CHECK(found({{1, {"bash", Arrived::no}}}));  // a program of the shell's own
+  CHECK(found({{1, {"bash", Arrived::no}}}));  // the shell itself is the program
   auto const later =
       found({{1, {"sudo", Arrived::unknown, {2}}}, {2, {"sh", Arrived::yes, {3}}}, {3, {"train", Arrived::no}}});
   REQUIRE(later);
-  CHECK(later->behind.empty());  // sudo has handed them on
+  CHECK(later->behind.empty());  // sudo has passed them on
 }
 
 TEST_CASE("dropped_environment: helpers, wrappers that only begin and what cannot be read are no reason", "[unit]") {

@@ -1,4 +1,4 @@
-// Workers of one generation in the state that some events have led to.
+// Workers of one generation, in the state after some events.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/workers/worker_group_state.hpp"
+#include "launcher/workers/worker_group.hpp"
 
 namespace cxxrun::launcher::testing {
 

@@ -24,7 +24,7 @@ SignalInfo by_terminal(int signal) {
   return {signal, 0, SI_KERNEL};
 }
 
-// What a sequence of signals, 10 ms apart, amounts to.
+// The verdicts on a sequence of signals, 10 ms apart.
 std::vector<SignalVerdict> verdicts(std::vector<SignalInfo> const& signals, SignalContext const& context) {
   std::vector<SignalVerdict> all;
   SignalState state;

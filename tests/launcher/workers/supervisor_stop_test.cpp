@@ -1,7 +1,9 @@
-// Who gets the signal of a stop: the program that may save, not its helpers; and what is left when it has ended.
+// Which processes of a worker get the signal of a stop, and what happens to the processes that workers leave behind.
 #include <chrono>
 #include <csignal>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "src/base/os/children.hpp"
 #include "src/base/os/process_info.hpp"
@@ -27,7 +29,7 @@ pid_t await_asked(Bench& bench) {
   return std::stoi(line.substr(6));
 }
 
-// The program is asked once, and saves with its helper's help, however long that takes.
+// The program is asked once and saves with the help of its helper, however long that takes.
 void check_stop(Bench& bench) {
   bench.supervisor->stop(order(1h));
   kill(await_asked(bench), SIGUSR1);
@@ -68,7 +70,7 @@ TEST_CASE("supervisor: a program behind a wrapper is asked as if there were none
 }
 
 TEST_CASE("supervisor: a program that its wrapper leaves behind keeps its helpers and the whole grace", "[process]") {
-  std::string const session = GENERATE("", "setsid --wait ");  // the worker's, or its own
+  std::string const session = GENERATE("", "setsid --wait ");  // its worker's, or one of its own
   Bench bench;
   bench.start({Bench::shell(session + saving(bench) + "; exit $?"), bench.probe("wait")});
   bench.fifo.expect_lines(2);
@@ -106,4 +108,41 @@ TEST_CASE("supervisor: what does not end with its worker has half a second, not 
 
   bench.fifo.wait_until_all_are_dead();
   CHECK_FALSE(os::has_children());
+}
+
+TEST_CASE("supervisor: daemons of the workers die at a stop", "[process]") {
+  Bench bench;
+  bench.start({bench.probe("daemons"), bench.probe("daemons")});
+  bench.fifo.expect_lines(6);
+
+  bench.supervisor->stop(order(100ms));  // one daemon in two ignores SIGTERM
+  bench.run_to_the_end();
+
+  CHECK_FALSE(os::has_children());
+  bench.fifo.wait_until_all_are_dead();
+}
+
+TEST_CASE("supervisor: daemons left behind by workers that succeed die too", "[process]") {
+  Bench bench;
+  bench.start({bench.probe("leave")});
+  bench.fifo.expect_lines(2);
+
+  CHECK(bench.run_to_the_end().exits[0].status.ok());
+
+  CHECK_FALSE(os::has_children());
+  bench.fifo.wait_until_all_are_dead();
+}
+
+// Workers and orphans end at the same time. Each exit has to be taken by its pid, or an orphan's may be a worker's.
+TEST_CASE("supervisor: no exit is lost among those of orphans", "[process]") {
+  Bench bench;
+  for (std::uint64_t generation = 1; generation <= 20; ++generation) {
+    std::vector<WorkerSpec> workers;
+    for (int orphans = 0; orphans < 40; ++orphans) {
+      auto const count = std::to_string(orphans);
+      workers.push_back(Bench::shell("i=" + count + "; while [ $i -gt 0 ]; do (: &); i=$((i - 1)); done"));
+    }
+    bench.start(std::move(workers), generation);
+    REQUIRE(bench.run_to_the_end().exits.size() == 40);
+  }
 }

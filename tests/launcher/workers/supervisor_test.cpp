@@ -51,7 +51,7 @@ class Tracer {
     request_.reader.reset();
     answer_.writer.reset();
   }
-  // False when the system forbids it.
+  // False when the system does not allow it.
   bool seize(pid_t pid) {
     bool done = false;
     return write(request_.writer.get(), &pid, sizeof pid) == sizeof pid &&
@@ -252,7 +252,7 @@ TEST_CASE("supervisor: a dead worker that a debugger holds is named and does not
   Bench bench;
   bench.start({bench.probe("wait"), bench.shell("exit 0")});
   bench.fifo.expect_lines(1);
-  bench.run_until_exits(1);  // of the shell: in a short kill timeout it might not get to die
+  bench.run_until_exits(1);  // the shell's: a short kill timeout may be over before it has died
   pid_t const held = only_child();
   if (!tracer.seize(held)) {
     WARN("ptrace is not permitted here");

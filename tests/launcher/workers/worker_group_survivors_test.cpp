@@ -1,4 +1,4 @@
-// Workers that survive: who is kept by a stop, and what becomes of them.
+// Surviving workers: which ones a stop keeps, and what happens to them.
 #include <cerrno>
 #include <csignal>
 
@@ -50,7 +50,7 @@ TEST_CASE("worker_group: a generation has ended when each worker has ended or is
   CHECK(step(state, DescendantsGone{}, kT0).actions == Actions{ReportEnded{}});
 
   auto const early = one_survives({HasParked{0}, Exited{1, ExitStatus::exited(0)}});
-  CHECK(early.phase == GroupPhase::running);  // nobody has said that anything is wrong
+  CHECK(early.phase == GroupPhase::running);  // no stop was ordered yet
   CHECK(step(early, StopOrdered{parking()}, kT0).next.phase == GroupPhase::sweeping);
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("worker_group: the end of the job reaches those that wait, and reports
         Actions{KillGroup{0}, SignalDescendants{SIGKILL}, ArmTimer{kT0 + 65s}});
 
   auto const forgotten = step(waiting(), Exited{0, ExitStatus::exited(0)}, kT0).next;
-  auto const nobody = step(forgotten, StopOrdered{order(5s)}, kT0).next;  // it is answered all the same
+  auto const nobody = step(forgotten, StopOrdered{order(5s)}, kT0).next;  // the event has an answer all the same
   CHECK(nobody.phase == GroupPhase::sweeping);
   CHECK(step(nobody, DescendantsGone{}, kT0).actions == Actions{ReportEnded{}});
 }
@@ -93,7 +93,7 @@ TEST_CASE("worker_group: the end of the job reaches those that wait, and reports
 TEST_CASE("worker_group: an order that keeps nobody, in the middle of one that keeps", "[unit]") {
   auto const keeping = one_survives({StopOrdered{parking()}});
   auto const one = step(keeping, StopOrdered{order(30s)}, kT0 + 1s);
-  CHECK(one.actions == Actions{TellEnds{}, AskWorker{0, SIGTERM}, ArmTimer{kT0 + 31s}});  // worker 1 has had it
+  CHECK(one.actions == Actions{TellEnds{}, AskWorker{0, SIGTERM}, ArmTimer{kT0 + 31s}});  // worker 1 has got it already
   CHECK(step(one.next, HasParked{0}, kT0).next == one.next);
   CHECK(step(one.next, StopOrdered{parking()}, kT0 + 1s).next.parks == false);
 
@@ -132,10 +132,10 @@ GroupState lacking() {
 
 TEST_CASE("worker_group: others need not wait for a node whose workers have all said so, and one has ended", "[unit]") {
   CHECK(lacks(lacking()));
-  CHECK_FALSE(lacks(waiting()));  // worker 1 has not
+  CHECK_FALSE(lacks(waiting()));  // worker 1 does not shrink
   CHECK_FALSE(lacks(after({Begin{1}, Started{0, 10}, Survives{0, true}, StopOrdered{parking()}, HasParked{0}})));
   CHECK(lacks(after({Begin{1}, Started{0, 10}, Survives{0, true}, Exited{0, ExitStatus::signalled(SIGKILL)}})));
-  auto const resumed = step(lacking(), Begin{2}, kT0).next;  // and does not say so again
+  auto const resumed = step(lacking(), Begin{2}, kT0).next;  // it does not register again
   CHECK(resumed.workers[0].shrinks);
   CHECK_FALSE(resumed.workers[1].shrinks);
 }
@@ -146,7 +146,7 @@ TEST_CASE("worker_group: what is missing starts, waits like the others, and is o
   CHECK(begun.next.phase == GroupPhase::parked);
   CHECK(begun.next.workers[1] == pending(1));
   auto const started = step(begun.next, Started{1, 20}, kT0);
-  CHECK(started.actions.empty());  // nobody asks it to end
+  CHECK(started.actions.empty());  // no stop signal for it
   auto const here = step(started.next, Survives{1, true}, kT0);
   auto const whole = step(here.next, HasParked{1}, kT0);
   CHECK(whole.actions == Actions{ReportFilled{true}});

@@ -1,4 +1,4 @@
-// The agent's side of the connections with its workers; this process plays the workers as well.
+// The agent's side of the connections to its workers. The test process plays the workers, too.
 #include "launcher/workers/worker_links.hpp"
 
 #include <array>
@@ -10,11 +10,10 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "launcher/workers/admission.hpp"
+#include "launcher/workers/worker_processes.hpp"
 #include "src/base/core/time.hpp"
-#include "src/base/os/close_from.hpp"
-#include "src/base/os/descriptor_packet.hpp"
-#include "src/base/worker/segment_socket.hpp"
+#include "src/base/os/local_socket.hpp"
+#include "src/base/os/spawn.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"
 
@@ -28,8 +27,8 @@ struct Bench {
   boost::asio::io_context io;
   std::optional<std::uint32_t> me = 1;  // our local rank
   std::vector<std::uint32_t> survivors;
-  std::uint32_t shrinking = 0;  // of those
-  pid_t my_pid = getpid();      // as whose worker we call
+  std::uint32_t shrinking = 0;  // survivors that shrink
+  pid_t my_pid = getpid();      // the worker that we connect as
   std::vector<std::string> parked;
   std::optional<WorkerLinks> links;
 
@@ -49,13 +48,13 @@ struct Bench {
   Bench(Bench const&) = delete;
   Bench& operator=(Bench const&) = delete;
 
-  void run() {  // everything that is there to be heard
+  void run() {  // handles all input that has arrived
     io.restart();
     while (io.poll() > 0) {
     }
   }
   [[nodiscard]] os::UniqueFd connect() const {
-    auto fd = host::connect_for_segment(links->name(), 10'000);
+    auto fd = os::connect_local(links->name(), 10'000);
     REQUIRE(fd);
     return *std::move(fd);
   }
@@ -95,8 +94,8 @@ struct Mapped {
   worker::ControlPage* page;
 };
 
-/// A connection from a process in the session that its parent leads. Both live as long as this does. Our own session
-/// would not do: where its leader is in another pid namespace it has no number here.
+/// A connection from a process in a session that its parent leads. Both live as long as this object. Our own session is
+/// not used, because its leader may be in another pid namespace and then has no pid here.
 struct Helper {
   explicit Helper(std::string const& socket) {
     std::array<int, 2> ends{};
@@ -106,10 +105,10 @@ struct Helper {
     leader = fork();
     if (leader == 0) {
       dup2(theirs.get(), kTheirs);
-      os::close_from(kTheirs + 1);  // among them the ends that the agent's side holds
+      os::close_from(kTheirs + 1);  // including those of the agent's side
       setsid();
       if (fork() == 0) {
-        auto const fd = host::connect_for_segment(socket, 10'000);
+        auto const fd = os::connect_local(socket, 10'000);
         os::send_packet(kTheirs, "x", fd ? fd->get() : -1);
       }
       char end = 0;
@@ -249,7 +248,7 @@ TEST_CASE("worker_links: a program behind a wrapper has its worker's place, whic
   CHECK(registered != program.leader);
   CHECK(getsid(registered) == program.leader);
   CHECK(bench.survivors == std::vector<std::uint32_t>{1});
-  bench.my_pid = getpid();  // another of the same worker
+  bench.my_pid = getpid();  // another process of the same worker
   auto const helper = bench.registered();
   CHECK(refusal(helper.get()) == "pid " + std::to_string(registered) + " is registered in its place");
   CHECK(bench.links->pid(1) == registered);
@@ -265,7 +264,7 @@ TEST_CASE("worker_links: garbage ends the connection it comes on, and silence co
     bench.run();
   }
   char byte = 0;
-  CHECK(recv(silent.front().get(), &byte, 1, MSG_DONTWAIT) == 0);  // made room
+  CHECK(recv(silent.front().get(), &byte, 1, MSG_DONTWAIT) == 0);  // evicted
   CHECK(recv(silent.back().get(), &byte, 1, MSG_DONTWAIT) < 0);
   std::string const parked = encode(worker::FromWorker{worker::Parked{3, "who?"}});
   for (std::string const& junk : {std::string("CXXWORK"), std::string(24, 'x'), std::string(100'000, 'z'), parked}) {
@@ -275,7 +274,7 @@ TEST_CASE("worker_links: garbage ends the connection it comes on, and silence co
   }
   auto const fd = bench.registered();
   CHECK(hear(fd.get()).memory);
-  bench.say(fd.get(), worker::Register{3, 0, true});  // once is enough
+  bench.say(fd.get(), worker::Register{3, 0, true});  // a second registration
   CHECK_FALSE(bench.links->resume(1, {4, {}}));
   CHECK(bench.parked.empty());
 }
@@ -305,7 +304,7 @@ TEST_CASE("worker_links: what the agent says of a worker's rails is told to the 
   bench.say(newer, claim);
   CHECK(hear(newer).packet == answer);
   char byte = 0;
-  CHECK(recv(fd.get(), &byte, 1, MSG_DONTWAIT) == 0);  // one for each worker
+  CHECK(recv(fd.get(), &byte, 1, MSG_DONTWAIT) == 0);  // only one for each worker
   bench.say(newer, wire::RailClaim{});
   CHECK(refusal(newer) == "not so");
   CHECK(recv(newer, &byte, 1, MSG_DONTWAIT) == 0);
@@ -317,7 +316,7 @@ TEST_CASE(
   auto const fd = bench.connect();
   bench.say(fd.get(), wire::RailClaim{});
   CHECK(refusal(fd.get()) == "this agent proves nothing (--auth none)");
-  bench.my_pid = 0;  // which the kernel names who is in a pid namespace that is not within ours
+  bench.my_pid = 0;  // what the kernel reports for a process in a pid namespace that is not below ours
   auto const stranger = bench.connect();
   bench.say(stranger.get(), wire::RailClaim{});
   CHECK(refusal(stranger.get()) == no_worker({getpid(), getsid(0), ""}));
@@ -354,7 +353,7 @@ TEST_CASE("worker_links: whoever asks about the job is handed on, with its conne
   on.who = [](pid_t) { return std::optional<std::uint32_t>(); };
   on.asked = [&asked](os::UniqueFd fd, std::string const& text) { asked.emplace_back(std::move(fd), text); };
   WorkerLinks links(io, std::move(on));
-  auto const fd = host::connect_for_segment(links.name(), 10'000);
+  auto const fd = os::connect_local(links.name(), 10'000);
   REQUIRE(fd);
   auto const say = [&](std::string const& bytes) {
     REQUIRE(send(fd->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
@@ -366,8 +365,8 @@ TEST_CASE("worker_links: whoever asks about the job is handed on, with its conne
   REQUIRE(asked.size() == 1);
   CHECK(asked[0].second == "status");
   say(encode(worker::FromWorker(worker::Question{"status"})));
-  CHECK(asked.size() == 1);  // it is not read here any more
-  asked.clear();             // hangs up
+  CHECK(asked.size() == 1);  // the connection belongs to the handler now
+  asked.clear();             // closes the connection
   char byte = 0;
   CHECK(recv(fd->get(), &byte, 1, 0) <= 0);
 }

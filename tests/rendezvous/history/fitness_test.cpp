@@ -33,31 +33,31 @@ std::size_t count(Fitness const& fitness, std::string const& host) {
 
 TEST_CASE("fitness: an exit twice running is the node's fault, unless the rank fails elsewhere too", "[unit]") {
   Fitness fitness;
-  CHECK_FALSE(blame(fitness, exited("a", 1)).again);
-  CHECK_FALSE(blame(fitness, exited("b", 2)).again);
-  CHECK_FALSE(blame(fitness, exited("a", 1)).again);
-  CHECK(blame(fitness, exited("a", 1)).again);
-  CHECK(fitness.faults.empty());  // nobody was tried in its place
-  suspect(fitness, exited("a", 1));
+  CHECK_FALSE(attribute_failure(fitness, exited("a", 1)).repeated);
+  CHECK_FALSE(attribute_failure(fitness, exited("b", 2)).repeated);
+  CHECK_FALSE(attribute_failure(fitness, exited("a", 1)).repeated);
+  CHECK(attribute_failure(fitness, exited("a", 1)).repeated);
+  CHECK(fitness.faults.empty());  // no other node was tried in its place
+  add_suspect(fitness, exited("a", 1));
   CHECK(count(fitness, "a") == 2);
 
-  CHECK(blame(fitness, exited("c", 2)).ranks.empty());
-  auto const followed = blame(fitness, exited("d", 1));
-  CHECK(followed.ranks == Keys{"key of a"});
-  CHECK_FALSE(followed.again);
+  CHECK(attribute_failure(fitness, exited("c", 2)).by_rank.empty());
+  auto const followed = attribute_failure(fitness, exited("d", 1));
+  CHECK(followed.by_rank == Keys{"key of a"});
+  CHECK_FALSE(followed.repeated);
   CHECK(fitness.suspects.empty());
   CHECK(count(fitness, "a") == 0);
-  CHECK_FALSE(blame(fitness, exited("d", 1)).again);  // rank 1 is known to fail wherever it is
-  CHECK(blame(fitness, exited("d", 2)).ranks.empty());
+  CHECK_FALSE(attribute_failure(fitness, exited("d", 1)).repeated);  // rank 1 is known to fail wherever it is
+  CHECK(attribute_failure(fitness, exited("d", 2)).by_rank.empty());
 }
 
 TEST_CASE("fitness: the second time that a node's worker is killed is enough, whatever failed in between", "[unit]") {
   Fitness fitness;
-  CHECK_FALSE(blame(fitness, killed("a", 1)).again);
-  CHECK_FALSE(blame(fitness, exited("b", 2)).again);
-  auto const second = blame(fitness, killed("a", 1));
-  CHECK(second.again);
-  CHECK_FALSE(second.running);
+  CHECK_FALSE(attribute_failure(fitness, killed("a", 1)).repeated);
+  CHECK_FALSE(attribute_failure(fitness, exited("b", 2)).repeated);
+  auto const second = attribute_failure(fitness, killed("a", 1));
+  CHECK(second.repeated);
+  CHECK_FALSE(second.in_a_row);
   CHECK(fault_text(fitness.faults) == "the cause of 2 failures, the last one rank 1: signal 7 (SIGBUS)");
 }
 
@@ -65,9 +65,9 @@ TEST_CASE("fitness: a hang counts like a signal, a program that cannot be starte
   Fitness fitness;
   auto hung = killed("a", 1);
   hung.exit.hung = "did not enter barrier #3";
-  CHECK_FALSE(blame(fitness, hung).again);
+  CHECK_FALSE(attribute_failure(fitness, hung).repeated);
   CHECK(fitness.faults.back().what == "rank 1 did not enter barrier #3");
-  CHECK_FALSE(blame(fitness, failure("b", 2, ExitStatus::not_started(2))).again);
+  CHECK_FALSE(attribute_failure(fitness, failure("b", 2, ExitStatus::not_started(2))).repeated);
   CHECK(count(fitness, "b") == 0);
 }
 
@@ -76,31 +76,31 @@ TEST_CASE("fitness: what a job does to itself is held against no node, however o
   auto at_limit = killed("a", 1);
   at_limit.exit.of_job = true;
   for (int i = 0; i < 3; ++i) {
-    CHECK_FALSE(blame(fitness, at_limit).again);
+    CHECK_FALSE(attribute_failure(fitness, at_limit).repeated);
   }
   CHECK(fitness.faults.empty());
-  CHECK_FALSE(blame(fitness, exited("a", 1)).again);
-  CHECK_FALSE(blame(fitness, at_limit).again);
-  CHECK_FALSE(blame(fitness, exited("a", 1)).again);  // not twice running
-  CHECK(blame(fitness, exited("a", 1)).again);
-  suspect(fitness, exited("a", 1));
+  CHECK_FALSE(attribute_failure(fitness, exited("a", 1)).repeated);
+  CHECK_FALSE(attribute_failure(fitness, at_limit).repeated);
+  CHECK_FALSE(attribute_failure(fitness, exited("a", 1)).repeated);  // not twice running
+  CHECK(attribute_failure(fitness, exited("a", 1)).repeated);
+  add_suspect(fitness, exited("a", 1));
   CHECK(count(fitness, "a") == 2);
 }
 
 TEST_CASE("fitness: failures of earlier runs count", "[unit]") {
   Fitness fitness;
   note_fault(fitness, {"a", "lost", 0});
-  CHECK(blame(fitness, killed("a", 1)).again);
+  CHECK(attribute_failure(fitness, killed("a", 1)).repeated);
 }
 
 TEST_CASE("fitness: of two nodes on one host each has its own failures, and both those of the host in earlier runs",
           "[unit]") {
   Fitness fitness;
   auto first = killed("a", 1);
-  CHECK_FALSE(blame(fitness, first).again);
+  CHECK_FALSE(attribute_failure(fitness, first).repeated);
   first.key = "another";
   first.exit.stderr_tail = "something else";
-  CHECK_FALSE(blame(fitness, first).again);
+  CHECK_FALSE(attribute_failure(fitness, first).repeated);
   note_fault(fitness, {"a", "lost"});
   CHECK(faults_of(fitness, "key of a", "a").size() == 2);
   CHECK(faults_of(fitness, "another", "a").size() == 2);
@@ -109,20 +109,20 @@ TEST_CASE("fitness: of two nodes on one host each has its own failures, and both
 TEST_CASE("fitness: what two nodes fail of is neither's fault, before and after one of them is suspected", "[unit]") {
   auto const segfault = ExitStatus::signalled(11);
   Fitness fitness;
-  CHECK_FALSE(blame(fitness, failure("a", 1, segfault)).again);
-  CHECK_FALSE(blame(fitness, failure("b", 2, segfault)).again);
+  CHECK_FALSE(attribute_failure(fitness, failure("a", 1, segfault)).repeated);
+  CHECK_FALSE(attribute_failure(fitness, failure("b", 2, segfault)).repeated);
   CHECK(fitness.faults.empty());
-  CHECK_FALSE(blame(fitness, failure("b", 2, segfault)).again);  // not even twice running
-  CHECK_FALSE(blame(fitness, failure("a", 1, segfault)).again);
+  CHECK_FALSE(attribute_failure(fitness, failure("b", 2, segfault)).repeated);  // not even twice running
+  CHECK_FALSE(attribute_failure(fitness, failure("a", 1, segfault)).repeated);
   CHECK(fitness.faults.empty());
 
   fitness = {};
-  CHECK_FALSE(blame(fitness, failure("a", 1, segfault)).again);
-  CHECK(blame(fitness, failure("a", 1, segfault)).again);
-  suspect(fitness, failure("a", 1, segfault));
-  auto const same = blame(fitness, failure("b", 0, segfault));
-  CHECK(same.looks == Keys{"key of a"});
-  CHECK_FALSE(same.again);
+  CHECK_FALSE(attribute_failure(fitness, failure("a", 1, segfault)).repeated);
+  CHECK(attribute_failure(fitness, failure("a", 1, segfault)).repeated);
+  add_suspect(fitness, failure("a", 1, segfault));
+  auto const same = attribute_failure(fitness, failure("b", 0, segfault));
+  CHECK(same.by_look == Keys{"key of a"});
+  CHECK_FALSE(same.repeated);
   CHECK(fitness.suspects.empty());
   CHECK(fitness.faults.empty());
 }
@@ -130,12 +130,12 @@ TEST_CASE("fitness: what two nodes fail of is neither's fault, before and after 
 TEST_CASE("fitness: another failure elsewhere acquits nobody", "[unit]") {
   Fitness fitness;
   note_fault(fitness, {"c", "lost", 0});
-  CHECK_FALSE(blame(fitness, killed("a", 1)).again);
-  CHECK(blame(fitness, killed("a", 1)).again);
-  suspect(fitness, killed("a", 1));
-  auto const other = blame(fitness, killed("b", 0));
-  CHECK(other.looks.empty());
-  CHECK(other.ranks.empty());
+  CHECK_FALSE(attribute_failure(fitness, killed("a", 1)).repeated);
+  CHECK(attribute_failure(fitness, killed("a", 1)).repeated);
+  add_suspect(fitness, killed("a", 1));
+  auto const other = attribute_failure(fitness, killed("b", 0));
+  CHECK(other.by_look.empty());
+  CHECK(other.by_rank.empty());
   CHECK(fitness.suspects.size() == 1);
   CHECK(count(fitness, "a") == 2);
   CHECK(count(fitness, "b") == 1);
@@ -146,7 +146,7 @@ TEST_CASE("fitness: who takes over knows this run's faults from the decree, and 
           "[unit]") {
   Fitness first;
   note_fault(first, {"a", "lost"});
-  CHECK_FALSE(blame(first, killed("b", 1)).again);
+  CHECK_FALSE(attribute_failure(first, killed("b", 1)).repeated);
   auto const decided = faults_in_short(first);
   REQUIRE(decided.size() == 1);
   CHECK(decided.front() == first.faults.back());
@@ -156,7 +156,7 @@ TEST_CASE("fitness: who takes over knows this run's faults from the decree, and 
   inherit_faults(next, decided);
   inherit_faults(next, decided);  // two campaigns
   CHECK(next.faults == first.faults);
-  CHECK(blame(next, killed("b", 1)).again);
+  CHECK(attribute_failure(next, killed("b", 1)).repeated);
 }
 
 TEST_CASE("fitness: a decree has the newest faults only, in bytes that every voter writes alike", "[unit]") {

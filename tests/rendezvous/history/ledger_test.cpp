@@ -26,14 +26,14 @@ struct Job {
   }
   void start(Millis after) {
     now += after;
-    run(ledger, now);
+    start_generation(ledger, now);
     ++number;
   }
   /// `steps`: the first and the newest, since its workers were started.
   void trouble(Millis after, std::optional<std::pair<Millis, Millis>> steps = {}, Millis checkpoints = {}) {
     auto const began = now;
     now += after;
-    stop(ledger, now);
+    stop_generation(ledger, now);
     if (steps) {
       note_steps(ledger, ago({began + steps->first, began + steps->second, checkpoints}, now), now);
     }
@@ -138,7 +138,7 @@ TEST_CASE("ledger: a program that tells of no steps trains while its workers run
   job.start(0s);
   job.now += 10s;
   note_steps(job.ledger, {std::nullopt, 4s}, job.now);  // a last sign of life, for it hangs
-  stop(job.ledger, job.now);
+  stop_generation(job.ledger, job.now);
   job.end(0s, true);
   CHECK(job.spent(Spent::training) == 26s);
   CHECK(job.last().lost == 4s);
@@ -206,8 +206,8 @@ TEST_CASE("ledger: whoever takes over goes on with what the decree says", "[unit
   CHECK(next.history == decided);
   CHECK(age(next, there) == 17s + 30s);
   CHECK(owes(next.history));
-  run(next, there - 28s);
-  stop(next, there);
+  start_generation(next, there - 28s);
+  stop_generation(next, there);
   note_steps(next, {20s, 5s}, there);
   (void)close_generation(next, {2, 1, 4, true, {}, {}, {}, "node lost: n0"}, there + 2s);
   CHECK(next.history.account.total() == 49s);

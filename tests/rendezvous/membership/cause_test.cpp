@@ -32,7 +32,7 @@ TEST_CASE("cause: of victims alone those who had left with 0 are named, in the o
     group.seats[0].exits.push_back(ended(rank, 0, rank));
   }
   CHECK(line().starts_with("rank 4 on n0, rank 5 on n0, rank 6 on n0 and 1 more had left with exit code 0; "));
-  group.seats[1].exits[1].role = Role::culprit;  // who died of something else needs nobody to die of
+  group.seats[1].exits[1].role = Role::culprit;  // a failure of its own needs no leaver to explain it
   CHECK(line() == "rank 3 on n1: exit code 1");
   CHECK(left().empty());
 }

@@ -11,7 +11,7 @@ namespace {
 Job lost_in(Phase phase, Ended how, bool relayed = false, bool unhosted = false) {
   Job job(phase, false, unhosted);
   job.policy.min_nodes = 2;
-  job.policy.expected_nodes = 2;  // nobody else can come
+  job.policy.expected_nodes = 2;  // no other node can come
   job.policy.heartbeat_timeout = 5s;
   job.state.roster.present.at(2).relayed = relayed;
   job.feed(Lost{2, "gone", how});

@@ -1,4 +1,4 @@
-// Rows of the table for elections: campaigns, and who calls.
+// Rows of the table for elections: campaigns and calls.
 #include "tests/support/election_race.hpp"
 
 namespace cxxrun::test::election {

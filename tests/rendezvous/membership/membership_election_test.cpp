@@ -89,7 +89,7 @@ struct Driver {
     feed(Said{2, Stopped{1, {bad}, {}}});
     feed(Said{1, Stopped{1, {}, {}}});
   }
-  /// A coordinator by appointment in each phase; one that is on standby or campaigns in the first two.
+  /// A coordinator in the given phase: on standby, campaigning, or (from forming on) not elected but the first one.
   void reach(Phase phase) {
     if (phase == Phase::standby || phase == Phase::electing) {
       state.phase = Phase::standby;

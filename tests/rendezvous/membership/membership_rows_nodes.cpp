@@ -163,7 +163,7 @@ Row member_lost() {
           Job job(phase);
           job.feed(Said{1, Stopped{1, {}, {}}});
           job.feed(Lost{2, "reset"});
-          CHECK(job.in(Phase::opening, 2));         // at once, with whoever is left
+          CHECK(job.in(Phase::opening, 2));         // at once, with the nodes that are left
           CHECK(job.state.restarts.consumed == 0);  // a node lost is not a worker failed
         }}},
       {"finished",

@@ -93,7 +93,7 @@ Row progress() {
           Job job(phase);
           job.feed(Said{1, still(0, 0, 0)});
           CHECK(job.in(Phase::forming, 0));
-          CHECK(job.state.hanging.ranks.empty());
+          CHECK(job.state.hangs.ranks.empty());
         }}},
       {"opening, preparing", ignored},
       {"running",
@@ -104,8 +104,8 @@ Row progress() {
           job.policy.hang_timeout = 70s;
           job.feed(Said{1, still(1, 0, 0)});
           job.feed(Said{2, Progress{1, {{1, 0, 0, 0, 25, 60s, false}, {0, 9, 9, 0, 25, 60s, false}}}});
-          CHECK(job.state.hanging.ranks.size() == 2);  // and nobody speaks for another node's rank
-          CHECK(job.state.hanging.ranks.at(0).last.entered == 1);
+          CHECK(job.state.hangs.ranks.size() == 2);  // reports about another node's rank are ignored
+          CHECK(job.state.hangs.ranks.at(0).last.entered == 1);
           job.now += 2s;
           job.feed(Tick{});
           CHECK(text_of(job.last.said).starts_with("rank 1 on n1 has not entered all_reduce #1 (25 f32) for 62 s"));
@@ -275,7 +275,7 @@ Row coordinator_told_to_end() {
           {"finished", nothing([](Job const&) { return Event{Quit{15}}; })}};
 }
 
-/// Everybody goes, the last one in this phase.
+/// All agents leave, the last one in this phase.
 static void abandon(Job& job) {
   job.feed(Lost{2, "end of file", Ended::goodbye});
   job.feed(Lost{1, "end of file", Ended::goodbye});
@@ -295,7 +295,7 @@ Row abandoned() {
             [](Phase phase) {
               Job job(phase, false, true);
               job.feed(Lost{2, "end of file", Ended::goodbye});
-              CHECK(job.state.phase == Phase::stopping);  // so nobody is the last one while it runs
+              CHECK(job.state.phase == Phase::stopping);  // so no member can be the last one while it runs
             }}},
           {"stopping",
            {"verdict `too few nodes`, or `stopped` after (user)",

@@ -101,7 +101,7 @@ TEST_CASE("membership: a node whose workers have ended with 0 is told of after s
   driver.run(4);
   driver.feed(Said{2, Succeeded{1}});
   CHECK(text_of(driver.feed(Tick{}, TimePoint{} + 5s).said).empty());
-  driver.feed(Said{4, Progress{1, {}, {}, {3, 77}}}, TimePoint{} + 5s);  // 77 is nobody of its
+  driver.feed(Said{4, Progress{1, {}, {}, {3, 77}}}, TimePoint{} + 5s);  // 77 is no rank of that node
   CHECK(text_of(driver.feed(Tick{}, TimePoint{} + 6s).said).find("have ended with exit code 0, and 2 others go on") !=
         std::string::npos);
   CHECK(text_of(driver.feed(Tick{}, TimePoint{} + 60s).said).empty());
@@ -320,7 +320,7 @@ TEST_CASE("cause: with victims alone, a worker that failed of itself during the 
   group.seats[0].exits.front().role = Role::culprit;
   group.seats[1].exits = {culprit};
   CHECK(failures_of(group).size() == 1);
-  group.seats[0].exits.clear();  // nodes came: nobody has failed
+  group.seats[0].exits.clear();  // nodes came: no worker has failed
   group.reports.clear();
   CHECK(failures_of(group).empty());
 }
@@ -346,14 +346,14 @@ TEST_CASE("cause: whom the victims name is the cause, however the stop found it"
   CHECK(rule(driver.state, driver.policy, {}).line == "rank 1 on n1: was failing when it was stopped, exit code 4");
   CHECK(failures_of(group).size() == 2);
 
-  group.seats[1].exits = {WorkerExit{}, other};  // it had ended with 0, and nobody was asked
+  group.seats[1].exits = {WorkerExit{}, other};  // it had ended with 0, and no worker was asked
   group.seats[1].exits.front().rank = 1;
   auto const verdict = rule(driver.state, driver.policy, {}).verdict;
   CHECK(verdict.summary == "rank 1 on n1 ended while others still called");
   CHECK(verdict.exit_code == 1);
   CHECK(verdict.failures.size() == 2);
 
-  group.seats[0].exits.front().lost.reset();  // ended, with words alone: it names nobody
+  group.seats[0].exits.front().lost.reset();  // ended, with words alone: it blames no rank
   group.reports = {Report{0, group.seats[0].exits.front()}};
   CHECK(failures_of(group).size() == 1);
 

@@ -1,4 +1,4 @@
-// Nodes that lack workers: who goes on without them, and when they are back.
+// Nodes that lack workers: whether the others go on without them, and when they are back.
 #include "tests/support/membership_job.hpp"
 
 namespace cxxrun::test {
@@ -14,7 +14,7 @@ struct Elastic : Job {
     join(3);
     go();
   }
-  /// What is being formed runs.
+  /// Starts the generation that is being formed.
   void go() {
     REQUIRE(state.phase == Phase::opening);
     told_left_out = told<LeftOut>(1) != nullptr || told<LeftOut>(2) != nullptr || told<LeftOut>(3) != nullptr;
@@ -57,7 +57,7 @@ TEST_CASE("membership: the others go on at once without a node that lacks worker
     Agents const others{1, 5 - out};
     CHECK(job.members() == others);
     CHECK(job.state.restarts.consumed == 1);
-    CHECK_FALSE(job.state.timers.scale_out);  // nobody waits for a seat that could start
+    CHECK_FALSE(job.state.timers.scale_out);  // no node that could start waits for a seat
     job.feed(Said{out, Complete{1}});
     CHECK(job.stops(StopKind::resize));
     job.feed(Said{others[0], Stopped{job.state.number, {}, {}}});

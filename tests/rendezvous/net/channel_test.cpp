@@ -43,7 +43,7 @@ struct Connection {
     peer.close();
     await(reset ? POLLHUP : POLLRDHUP);
   }
-  /// Until the kernel knows of it.
+  /// Waits until the kernel has seen the end.
   void await(int event) const {
     pollfd entry{fd, static_cast<short>(event), 0};
     do {

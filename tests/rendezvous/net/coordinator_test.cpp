@@ -1,4 +1,5 @@
-#include "rendezvous/net/server.hpp"
+#include "rendezvous/net/coordinator.hpp"
+
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_world.hpp"
 
@@ -29,7 +30,7 @@ std::string hello(std::string const& nonce, Hello::Purpose purpose = Hello::Purp
   return encode(Hello{kProtocolVersion, "job", nonce, purpose, asks});
 }
 
-/// A port that was free a moment ago.
+/// A port that has just been free.
 std::uint16_t unused_port() {
   std::uint16_t port = 0;
   bound_socket(port);
@@ -159,7 +160,8 @@ TEST_CASE("beats find a fresh connection when the one they had has ended") {
   OneAgent job;
   job.caller.link().send_beat({1, 0, 0});
   REQUIRE(wait_until(job.io, [&] { return job.caller.acks.size() == 1; }));
-  Stranger replaces(job.port);  // takes the agent's place on the beat side, so that the coordinator ends the first one
+  Stranger replaces(
+      job.port);  // takes the place of the agent's connection for beats, so that the coordinator closes that
   replaces.say(hello("a", Hello::Purpose::beat));
   replaces.say(encode(Beat{7, 0, 0}));
   REQUIRE(wait_until(job.io, [&] { return has(replaces.heard(), "7"); }));
@@ -202,10 +204,10 @@ TEST_CASE("a job forms among strangers that say nothing, half of it, too much or
     switch (i % 6) {
       case 0: break;                                                // silence
       case 1: stranger.write(std::string("\0\0\1", 3)); break;      // half a length
-      case 2: stranger.write("GET / HTTP/1.1\r\n\r\n"); break;      // a length beyond all bounds
-      case 3: stranger.say("{\"hello\":\"cxxrun\""); break;         // no JSON
-      case 4: stranger.say(hello("x" + std::to_string(i))); break;  // half a handshake
-      case 5: stranger.write(std::string("\0\1\0\0{", 5)); break;   // 64 KiB announced before it is known
+      case 2: stranger.write("GET / HTTP/1.1\r\n\r\n"); break;      // a length above the limit
+      case 3: stranger.say("{\"hello\":\"cxxrun\""); break;         // not JSON
+      case 4: stranger.say(hello("x" + std::to_string(i))); break;  // a hello without a join
+      case 5: stranger.write(std::string("\0\1\0\0{", 5)); break;   // announces 64 KiB before its hello
     }
   }
   Caller first(io, "host");
@@ -268,7 +270,7 @@ TEST_CASE("messages of another kind, twice or from nowhere end their connection 
   join.terms = terms(2);
   CHECK(ends({encode(ToCoordinator(join))}));                        // no hello
   CHECK(ends({hello("a"), encode(ToCoordinator(Ack{1, 0, 0}))}));    // an ack before it has joined
-  CHECK(ends({hello("a"), encode(ToCoordinator(FollowerInfo{}))}));  // follows, but asked to join
+  CHECK(ends({hello("a"), encode(ToCoordinator(FollowerInfo{}))}));  // follows, but its hello asks to join
   CHECK(ends({hello("a", Hello::Purpose::agent, Hello::Asks::follow), encode(ToCoordinator(join))}));
   CHECK(ends({hello("a", Hello::Purpose::death_notice), encode(ToCoordinator(join))}));
   CHECK(ends({hello("a"), hello("a")}));  // the hello twice
@@ -277,7 +279,7 @@ TEST_CASE("messages of another kind, twice or from nowhere end their connection 
   Stranger twice(*port);
   twice.say(hello("twice"));
   twice.say(encode(ToCoordinator(join)));
-  twice.say(encode(ToCoordinator(join)));  // a second join of a member means nothing
+  twice.say(encode(ToCoordinator(join)));  // a member's second join is ignored
   Caller host_agent(io, "host");
   host_agent.call(host_agent.plan({*port}, terms(2)));
   CHECK(wait_until(io, [&] { return host_agent.heard<Prepare>() != nullptr; }));

@@ -137,7 +137,7 @@ TEST_CASE("where others can rename, no claim is made and the start is refused; e
     uid_t owner;
     mode_t mode;
     mode_t around;
-    std::string refusal;  ///< "" = it holds
+    std::string refusal;  ///< "" = accepted
   };
   auto const kind =
       GENERATE(Kind{kVictim, 0777, 0755, "others may rename what is in it"},
@@ -159,7 +159,7 @@ TEST_CASE("where others can rename, no claim is made and the start is refused; e
     if (::setgroups(0, nullptr) != 0 || ::setegid(kVictim) != 0 || ::seteuid(rank == 0 ? kVictim : kAttacker) != 0) {
       return "seteuid failed";
     }
-    if (rank == 1) {  // of the victim's group: moves away what there is
+    if (rank == 1) {  // in the victim's group: moves the directory away
       for (int moved = 0; !fs::exists(end);) {
         std::error_code none;
         for (fs::directory_iterator entry(dir, none), last; !none && entry != last; entry.increment(none)) {
@@ -180,7 +180,7 @@ TEST_CASE("where others can rename, no claim is made and the start is refused; e
       auto const first = claim_fence(place, value(0));
       for (auto const until = Clock::now() + std::chrono::seconds(2);
            first.holds && !kind.refusal.empty() && fs::exists(fence_path(place, 4)) && Clock::now() < until;) {
-      }  // the other side of the cut has time
+      }  // the other side of the partition has time
       auto const second = claim_fence(place, value(1));
       if (first.holds == value(0) && second.holds == value(1)) {
         said += ", both went on";
@@ -225,11 +225,11 @@ TEST_CASE("the directory's name follows from the run's key: the same for all mem
   CHECK(key_text(first).find(mark) == std::string::npos);
   Key::Bytes told{};
   std::copy(id.begin(), id.end(), told.begin());
-  CHECK(key_text(Key(told)).substr(0, 16) != mark);  // strangers hear the key's id
+  CHECK(key_text(Key(told)).substr(0, 16) != mark);  // the key's id is sent in clear
   CHECK(fence_mark(std::nullopt, "job").empty());
 
   Scratch const scratch;
-  fs::create_directory(scratch.path() + "/job");  // made beforehand by somebody else
+  fs::create_directory(scratch.path() + "/job");  // made in advance by another user
   fs::permissions(scratch.path() + "/job", fs::perms::all);
   auto place = scratch.place();
   place.mark = mark;
@@ -300,7 +300,7 @@ TEST_CASE("a claim is answered from the loop, and one whose owner is gone never"
     CHECK(fenced->holds == value(3));
     claims.remove("job");
   }
-  CHECK_FALSE(fs::exists(scratch.path() + "/job"));  // the end waits for it
+  CHECK_FALSE(fs::exists(scratch.path() + "/job"));  // the destructor waits for the removal
   fenced.reset();
   {
     FenceClaims claims(io, scratch.path(), nullptr);

@@ -1,4 +1,4 @@
-#include "rendezvous/net/server.hpp"
+#include "rendezvous/net/coordinator.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_world.hpp"
 
@@ -12,7 +12,7 @@ using cxxrun::test::wait_until;
 
 namespace {
 
-/// An agent as far as a coordinator can tell: says yes to everything, has no workers.
+/// An agent as a coordinator sees it. It says yes to everything and has no workers.
 class Member {
  public:
   Member(boost::asio::io_context& io, std::string nonce, std::uint16_t standby_port)
@@ -33,7 +33,7 @@ class Member {
   }
   void hang_up() { caller_.reset(); }
 
-  /// Answers what has come.
+  /// Answers the messages that have come.
   void react() {
     if (!caller_) {
       return;
@@ -62,7 +62,7 @@ class Member {
   }
 
   Generation generation;
-  int says = 1;  ///< how often what it knows
+  int says = 1;  ///< how often it sends its FollowerInfo
   std::uint64_t started = 0;
   std::optional<std::string> refused;
   bool dropped = false;
@@ -125,7 +125,7 @@ struct Trio {
       return condition();
     });
   }
-  /// The coordinator of the first generation is gone, and its agent.
+  /// The coordinator of the first generation and its agent are gone.
   void lose_first() {
     members[0]->hang_up();
     hosts[0].reset();
@@ -150,14 +150,14 @@ TEST_CASE("a coordinator on standby takes over from one that is gone, and leads 
   CHECK_FALSE(job.hosts[1]->coordinator.leads());
   auto const old = job.members[0]->generation;
   job.lose_first();
-  int const says = GENERATE(1, 3);  // again when its workers end, or another round begins
+  int const says = GENERATE(1, 3);  // repeated when its workers end or another round begins
   INFO("each says " << says << " times what it knows");
   job.members[1]->says = job.members[2]->says = says;
-  job.members[1]->follow(job.ports[1]);  // its own, like anybody else's
+  job.members[1]->follow(job.ports[1]);  // the coordinator inside itself, like any other
   job.members[2]->follow(job.ports[1]);
   job.hosts[1]->coordinator.start_campaign(
       {old.decree, {2, job.members[1]->generation.group_rank}, old.number, {"a", "b", "c"}});
-  Stranger parent(job.ports[1]);  // of the agent that is gone
+  Stranger parent(job.ports[1]);  // the parent of the dead agent
   parent.say(encode(Hello{kProtocolVersion, "job", "0", Hello::Purpose::death_notice, Hello::Asks::meet}));
   parent.say(encode(ToCoordinator(Gone{old.number, old.group_rank})));
   REQUIRE(job.until([&] { return job.members[1]->started > old.number && job.members[2]->started > old.number; }));
@@ -169,7 +169,7 @@ TEST_CASE("a coordinator on standby takes over from one that is gone, and leads 
   CHECK(job.members[2]->generation.group_size == 2);
   CHECK(job.members[2]->generation.decree.after == old.number);
 
-  Member late(job.io, "late", 0);  // joins where the job is led now
+  Member late(job.io, "late", 0);  // joins the new coordinator
   late.join(job.ports[1], job.terms);
   REQUIRE(job.until([&] {
     late.react();
@@ -189,7 +189,7 @@ TEST_CASE("a candidate that hears of a later decision is on standby again, and s
   REQUIRE(job.until([&] { return !job.hosts[1]->stepped_down.empty(); }));
   CHECK_FALSE(job.hosts[1]->coordinator.leads());
   CHECK_FALSE(job.hosts[1]->closed);
-  Caller joins(job.io, "x");  // nobody is let in to join, and the port is open
+  Caller joins(job.io, "x");  // the port is open, but no agent may join
   auto plan = joins.plan({job.ports[1]}, job.terms);
   plan.once = true;
   joins.call(plan);

@@ -1,4 +1,4 @@
-// Who is let in, over real sockets: agents with the run's key, and nobody else.
+// Only agents with the run's key are let in. Over real sockets.
 #include <atomic>
 #include <set>
 
@@ -10,7 +10,7 @@
 #include "rendezvous/net/host_owners.hpp"
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/trust/secret.hpp"
-#include "src/base/core/port_sequence.hpp"
+#include "src/base/core/ports.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_world.hpp"
 
@@ -31,7 +31,7 @@ Terms terms(Millis heartbeat_timeout = Millis{0}) {
   return terms;
 }
 
-/// Of a node that has this secret, and looks for a run of that name.
+/// A key ring of a node that has this secret and looks for a run of that name.
 std::shared_ptr<KeyRing> ring(boost::asio::io_context& io, std::string const& text,
                               std::string const& run = "run job") {
   Key const secret = *read_secret(text);
@@ -39,7 +39,7 @@ std::shared_ptr<KeyRing> ring(boost::asio::io_context& io, std::string const& te
       io, KeyTransports{false, [secret](bool) -> Result<Key> { return secret; }, {run}, {run}});
 }
 
-/// One that counts how often its secret is asked for.
+/// A key ring that counts how often its secret is read.
 struct CountingRing {
   explicit CountingRing(boost::asio::io_context& io, Key const& secret)
       : keys(std::make_shared<KeyRing>(io, KeyTransports{false,
@@ -71,7 +71,7 @@ Result<Key> taken(boost::asio::io_context& io, KeyRing& by, KeyOffer const& offe
   return *found;
 }
 
-/// A coordinator that asks for proofs.
+/// A coordinator that requires proofs.
 struct Guarded {
   Guarded() {
     REQUIRE(keys->make(true));
@@ -85,7 +85,7 @@ struct Guarded {
     plan.once = true;
     return plan;
   }
-  /// Both agents in, and what they hear next.
+  /// Both agents join and get their next messages.
   void form() {
     for (auto* const agent : {&first, &second}) {
       agent->call(plan(*agent, ring(io, kSecret)));
@@ -100,7 +100,7 @@ struct Guarded {
   Caller second{io, "b"};
 };
 
-/// Passes bytes on between who calls it and `to`, and may change one on its way.
+/// A relay between its caller and `to`, which may change a byte.
 struct Relay : std::enable_shared_from_this<Relay> {
   Relay(boost::asio::io_context& io, std::uint16_t to) : acceptor(io, {tcp::v4(), 0}), caller(io), called(io) {
     called.connect({boost::asio::ip::address_v4::loopback(), to});
@@ -135,7 +135,7 @@ struct Relay : std::enable_shared_from_this<Relay> {
   std::array<std::string, 2> passed;  ///< forth, back
 };
 
-/// Says one of these to each that calls, in order.
+/// Sends the next of these to each caller.
 class Answering {
  public:
   Answering(boost::asio::io_context& io, std::vector<std::string> words)
@@ -179,7 +179,7 @@ TEST_CASE("trust: who opened the run and who joined it know the same directory f
   REQUIRE(wait_until(world.io, [&] { return world.first.reply.has_value(); }));
   CHECK(fence_mark(joins->own(), "job").size() == 16);
   CHECK(fence_mark(joins->own(), "job") == fence_mark(world.keys->own(), "job"));
-  REQUIRE(world.keys->make(true));  // the job is queued again
+  REQUIRE(world.keys->make(true));  // the job was requeued
   CHECK(fence_mark(joins->own(), "job") != fence_mark(world.keys->own(), "job"));
 }
 
@@ -187,7 +187,7 @@ TEST_CASE("trust: an agent with another secret is told nothing, and says why it 
   Guarded world;
   world.first.call(world.plan(world.first, ring(world.io, kOther)));
   REQUIRE(wait_until(world.io, [&] { return world.first.failed.has_value(); }));
-  CHECK(world.first.failed->message().find("it has another secret") != std::string::npos);
+  CHECK(world.first.failed->message().find("it has a different secret") != std::string::npos);
   CHECK_FALSE(world.first.reply);
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("trust: strangers see no run id, no nonce and no name, whatever they s
   Guarded world;
   std::set<std::string> const words = {
       write_call({}), R"({"hello":"cxxrun","version":1,"run_id":"job","nonce":"x","purpose":"agent","asks":"meet"})",
-      write_note(Key(), {"hello", "gone"}), "", std::string(300, 'x')};
+      sign_death_notice(Key(), {"hello", "gone"}), "", std::string(300, 'x')};
   for (auto const& said : words) {
     Stranger stranger(world.port);
     stranger.say(said);
@@ -222,7 +222,7 @@ TEST_CASE("trust: strangers see no run id, no nonce and no name, whatever they s
     CHECK(stranger.heard().find("job") == std::string::npos);
     CHECK(stranger.heard().find("host") == std::string::npos);
   }
-  world.form();  // and nobody was disturbed
+  world.form();  // the agents were not disturbed
 }
 
 TEST_CASE("trust: a relay that changes nothing is recognised, and what it sees is sealed") {
@@ -231,7 +231,7 @@ TEST_CASE("trust: a relay that changes nothing is recognised, and what it sees i
   relay->start();
   auto plan = world.plan(world.first, ring(world.io, kSecret));
   plan.ports = {relay->port()};
-  plan.local_addr = GENERATE("", "127.0.0.1");  // its user says that this is how it is seen: the port differs
+  plan.local_addr = GENERATE("", "127.0.0.1");  // its user declared this address; any port will do then
   world.first.call(plan);
   REQUIRE(wait_until(world.io, [&] { return world.first.failed.has_value(); }));
   CHECK(world.first.failed->message().find("the connection is relayed") != std::string::npos);
@@ -274,14 +274,14 @@ TEST_CASE("trust: fifteen silent listeners on the ports before it do not keep an
   }
   plan.ports.push_back(world.port);
   world.first.call(plan);
-  // Waiting for each in turn would take longer than the guard.
+  // Waiting for one after the other would exceed the time limit.
   REQUIRE(wait_until(world.io, [&] { return world.first.reply.has_value(); }));
   CHECK(world.first.link().reached()->port == world.port);
 }
 
 TEST_CASE("trust: what squatters answer is no end, and none of them is joined") {
   Guarded world;
-  Host open(world.io, "open");  // speaks well, and proves nothing
+  Host open(world.io, "open");  // correct messages, but no proof
   auto const port = *open.coordinator.listen({0});
   open.coordinator.open_run("job", terms());
   auto const other_keys = ring(world.io, kOther);
@@ -334,8 +334,8 @@ TEST_CASE("trust: a coordinator that is busy is waited for while the next port i
     ended = static_cast<bool>(error);
     heard.resize(size);
   });
-  REQUIRE(wait_until(io, [&] { return ended; }));             // the other port is hung up on,
-  CHECK(heard.size() == wire::frame(write_call({})).size());  // and was told nothing but the call
+  REQUIRE(wait_until(io, [&] { return ended; }));             // the connection to the other port is closed
+  CHECK(heard.size() == wire::frame(write_call({})).size());  // and carried nothing but the call
 }
 
 TEST_CASE("trust: who was told the key by one run goes on with it where no wrap is offered") {
@@ -381,7 +381,7 @@ TEST_CASE("trust: a wrap that was sent to another call, or of another run, gives
   CHECK(*taken(io, *ring(io, kSecret), fresh, mine) == *old->own());
   auto const repeated = taken(io, *ring(io, kSecret), fresh, id_of_call("of another day"));
   REQUIRE_FALSE(repeated);
-  CHECK(repeated.error().message().starts_with("it repeats what was said to another call; set CXXRUN_SECRET_FILE"));
+  CHECK(repeated.error().message().starts_with("it replays an answer to another connection; set CXXRUN_SECRET_FILE"));
   auto const of_other = taken(io, *ring(io, kSecret, "run other"), fresh, mine);
   REQUIRE_FALSE(of_other);
   CHECK(of_other.error().message() == "this is run job, not run other");
@@ -425,8 +425,8 @@ TEST_CASE("trust: callers that hung up while they waited for the key cost no wra
   }
   gone.reset();
   wraps_for(io, *keys, id_of_call("here"));
-  CHECK(answers <= 1);  // of the first, which was begun before it was gone
-  CHECK(*asked == 3);   // for the run, for the first caller, and for the one that is here
+  CHECK(answers <= 1);  // the wrap for the first caller was begun before that hung up
+  CHECK(*asked == 3);   // for the run, the first caller and the remaining one
 }
 
 TEST_CASE("trust: a node that comes once the key file was replaced is let in by the new one") {

@@ -15,8 +15,8 @@ TEST_CASE("both ends: a connection is direct only where both sides see both ends
     char const* what;
     BothEnds seen;
     Way way;
-    std::string callers = {};            // --local-addr of who calls
-    std::vector<std::string> ours = {};  // of who is called
+    std::string callers = {};            // --local-addr of the caller
+    std::vector<std::string> ours = {};  // those of the called side
     BothEnds said = kSaid;
   };
   auto const row = GENERATE(values<Row>({

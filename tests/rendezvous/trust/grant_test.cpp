@@ -46,7 +46,7 @@ TEST_CASE("grant: a key is taken by who looks for its run under one of its names
 
 TEST_CASE("grant: a key that was wrapped for another call is not taken, though it is of the right run", "[unit]") {
   Grant const grant{key_of(9), {"run train"}, {id_of_call("of yesterday")}};
-  CHECK(why(grant, {"run train"}) == "it repeats what was said to another call");
+  CHECK(why(grant, {"run train"}) == "it replays an answer to another connection");
   CHECK_FALSE(is_of_another_run(why(grant, {"run train"})));
   CHECK_FALSE(why({key_of(9), {"run train"}, {}}, {"run train"}).empty());
 }
@@ -67,5 +67,5 @@ TEST_CASE("grant: long names that differ at their ends are different ones, and t
   grant.runs.assign(kMostNames, name);
   grant.calls.assign(kMostCalls, kMine);
   auto const longest = write_grant(grant).size();
-  CHECK(longest * 4 / 3 + longest + 500 < kMostWrapped);  // as a credential, and under a secret
+  CHECK(longest * 4 / 3 + longest + 500 < kMostWrapped);  // one wrap by MUNGE and one under a secret fit an answer
 }

@@ -6,13 +6,13 @@
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
-using cxxrun::test::fresh_of;
 using cxxrun::test::key_of;
+using cxxrun::test::nonce_of;
 
 namespace {
 
 KeyOffer answer() {
-  return {fresh_of(2), id_of(key_of(9)), {{WrapKind::munge, "MUNGE:abc:"}, {WrapKind::secret, std::string(72, 's')}}};
+  return {nonce_of(2), id_of(key_of(9)), {{WrapKind::munge, "MUNGE:abc:"}, {WrapKind::secret, std::string(72, 's')}}};
 }
 
 }  // namespace
@@ -21,7 +21,7 @@ TEST_CASE("handshake: an answer is read as it was written", "[unit]") {
   auto const read = read_answer(write_answer(answer()));
   REQUIRE(read);
   CHECK(*read == answer());
-  CHECK(*read_answer(write_answer({fresh_of(2), {}, {}})) == KeyOffer{fresh_of(2), {}, {}});
+  CHECK(*read_answer(write_answer({nonce_of(2), {}, {}})) == KeyOffer{nonce_of(2), {}, {}});
 }
 
 TEST_CASE("handshake: a wrap of a kind that is not known here is left out", "[unit]") {
@@ -31,8 +31,8 @@ TEST_CASE("handshake: a wrap of a kind that is not known here is left out", "[un
 }
 
 TEST_CASE("handshake: what is cut short, too long, of another version or no handshake is refused by name", "[unit]") {
-  auto const call = write_call({fresh_of(1), id_of(key_of(9))});
-  CHECK(*read_call(call) == Call{fresh_of(1), id_of(key_of(9))});
+  auto const call = write_call({nonce_of(1), id_of(key_of(9))});
+  CHECK(*read_call(call) == Call{nonce_of(1), id_of(key_of(9))});
   CHECK(read_call(call + "x").error().message() == "its handshake is too long");
   for (std::size_t size = 0; size < call.size(); ++size) {
     CHECK_FALSE(read_call(call.substr(0, size)));
@@ -45,17 +45,17 @@ TEST_CASE("handshake: what is cut short, too long, of another version or no hand
   auto other = call;
   other[7] = 1;
   CHECK(read_call(other).error().message() ==
-        "its handshake has version 1, this one has 2; give all nodes the same cxxrun");
-  CHECK(read_call(R"({"hello":"cxxrun"})").error().message() == "it does not prove itself as cxxrun does");
-  CHECK_FALSE(read_answer(write_answer({fresh_of(2), {}, {{WrapKind::munge, std::string(5000, 'x')}}})));
-  std::vector<Wrap> wraps(kMostWraps, Wrap{WrapKind::munge, "x"});  // each costs whoever takes it a thread
-  CHECK(read_answer(write_answer({fresh_of(2), {}, wraps})));
+        "its handshake has version 1, this one has 2; use the same cxxrun on all nodes");
+  CHECK(read_call(R"({"hello":"cxxrun"})").error().message() == "it does not speak cxxrun's handshake");
+  CHECK_FALSE(read_answer(write_answer({nonce_of(2), {}, {{WrapKind::munge, std::string(5000, 'x')}}})));
+  std::vector<Wrap> wraps(kMostWraps, Wrap{WrapKind::munge, "x"});  // each costs the receiver a thread
+  CHECK(read_answer(write_answer({nonce_of(2), {}, wraps})));
   wraps.push_back({WrapKind::munge, "x"});
-  CHECK_FALSE(read_answer(write_answer({fresh_of(2), {}, wraps})));
+  CHECK_FALSE(read_answer(write_answer({nonce_of(2), {}, wraps})));
 }
 
 TEST_CASE("handshake: every byte of both frames is in the keys, and the directions differ", "[unit]") {
-  auto const call = write_call({fresh_of(1), id_of(key_of(9))});
+  auto const call = write_call({nonce_of(1), id_of(key_of(9))});
   auto const reply = write_answer(answer());
   auto const keys = channel_keys(key_of(9), call, reply);
   CHECK_FALSE(keys.caller == keys.called);

@@ -1,4 +1,4 @@
-// Keys and random numbers of tests: every byte the same, so that a failure reads well.
+// Keys and nonces for tests. All bytes are the same, so that a failure is easy to read.
 #pragma once
 
 #include "rendezvous/trust/handshake.hpp"
@@ -11,10 +11,10 @@ inline rendezvous::Key key_of(unsigned char byte) {
   return rendezvous::Key(bytes);
 }
 
-inline rendezvous::Fresh fresh_of(unsigned char byte) {
-  rendezvous::Fresh fresh{};
-  fresh.fill(byte);
-  return fresh;
+inline rendezvous::Nonce nonce_of(unsigned char byte) {
+  rendezvous::Nonce nonce{};
+  nonce.fill(byte);
+  return nonce;
 }
 
 }  // namespace cxxrun::test

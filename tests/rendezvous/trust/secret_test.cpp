@@ -29,8 +29,7 @@ TEST_CASE("secret: what anybody sees not to be random is refused, and what is ra
     CAPTURE(text);
     auto const refused = read_secret(text);
     REQUIRE_FALSE(refused);
-    CHECK(refused.error().message() ==
-          "it is no random text, and others can guess it; make it with `openssl rand -hex 32`");
+    CHECK(refused.error().message() == "it is not random, so others can guess it; make it with `openssl rand -hex 32`");
   }
   for (int i = 0; i < 1000; ++i) {
     CHECK(read_secret(cxxrun::random_hex(64)));

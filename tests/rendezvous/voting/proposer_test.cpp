@@ -46,7 +46,7 @@ Outcome fence(Proposer& proposer, std::uint64_t number) {
   return hear_fence(proposer, AcceptedDecree{{2, 1}, decree(number)});
 }
 
-/// Of four members and a fence, in that stage.
+/// A proposer of four members with a fence, in this stage.
 Proposer in(Stage stage) {
   Proposer proposer;
   proposer.decided = decree(1);
@@ -141,7 +141,7 @@ std::string text(Outcome outcome) {
 
 constexpr char const* kStages[] = {"idle", "asking", "elected", "claiming", "proposed", "settling", "fenced"};
 
-/// "–": nothing has changed; "noted": only who has answered, or the ballot.
+/// "–": nothing has changed; "noted": only the set of answers or the ballot.
 std::string cell(Proposer const& before, Proposer const& after, Outcome outcome) {
   std::string result = after.stage == before.stage ? "" : kStages[static_cast<int>(after.stage)];
   result += after.stage != before.stage && after.adopted() && !before.adopted() ? ", adopts" : "";

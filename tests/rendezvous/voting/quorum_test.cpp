@@ -1,7 +1,6 @@
-// Quorums and authority: what members enough may decide, and for how long.
-#include "rendezvous/voting/quorum.hpp"
-
+// Quorums and authority: which members may decide, and for how long.
 #include "rendezvous/voting/lease.hpp"
+#include "rendezvous/voting/proposer.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
@@ -22,7 +21,7 @@ TimePoint at(int ms) {
   return TimePoint{} + Millis{ms};
 }
 
-/// Whether `members` of `decree` keep authority, judged by the newest time that they all have echoed.
+/// Whether `members` of `decree` keep authority by the newest time that all of them have echoed.
 bool keeps_by_echo(Decree const& value, std::set<std::uint32_t> const& members) {
   Authority authority;
   for (auto const rank : members) {

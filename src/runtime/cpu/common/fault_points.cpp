@@ -25,8 +25,8 @@ struct Fault {
   std::string how;
 };
 Fault fault_set;
-// Communicators of one process count and look at once, each on its own thread.
-std::atomic<bool> armed{false};  // fault_set was written before
+// Several Communicators of a process count and check at the same time, each on its own thread.
+std::atomic<bool> armed{false};  // fault_set is written before
 std::atomic<std::uint64_t> calls{0};
 
 [[noreturn]] void refuse(std::string const& text) {
@@ -52,7 +52,7 @@ void arm_faults(int rank, char const* set) {
     std::string const& value = parts.back();
     auto const number = number_in<std::uint64_t>(value);
     auto const* const point = std::find(kPoints.begin(), kPoints.end(), value);
-    if (parts.size() != 2) {  // NOLINT(bugprone-branch-clone): as much a mistake as the last one
+    if (parts.size() != 2) {  // NOLINT(bugprone-branch-clone): an error like the last one
       refuse(whole);
     } else if (key == "rank" && number) {
       whose = number;

@@ -1,4 +1,5 @@
-// Whose a Communicator is. A forked child has a copy of its memory, and neither its threads nor its device.
+// The process that owns a Communicator. A forked child has a copy of its memory, but neither its threads nor its
+// device.
 #pragma once
 
 #include <string>
@@ -8,13 +9,13 @@
 
 namespace cxxrun::host {
 
-/// Throws Failure in any process but `owner`.
+/// Throws Failure in any other process than `owner`.
 inline void require_own(pid_t owner) {
   if (pid_t const self = ::getpid(); self != owner) {
     throw Failure(fail(Errc::usage, "process " + std::to_string(self) + " was forked from process " +
                                         std::to_string(owner) +
-                                        ", whose Communicator this is: its place in the world is the parent's; call it "
-                                        "there, or fork before Communicator::init()"));
+                                        ", which owns this Communicator: use it there, or fork before "
+                                        "Communicator::init()"));
   }
 }
 

@@ -10,7 +10,7 @@
 
 namespace cxxrun::host {
 
-/// A failure without the clock of the one who noticed it.
+/// A failure without the time that PeerFailure::after measures.
 struct FailureFacts {
   bool peer = true;
   PeerFailure::Why why = PeerFailure::Why::died;
@@ -25,11 +25,11 @@ struct FailureFacts {
 [[nodiscard]] inline FailureFacts facts_of(Error error) {
   return {.peer = false, .host = {}, .error = std::move(error)};
 }
-/// Anything else than a PeerFailure or Failure becomes Errc::io of `who` ("rank 3 on node2").
+/// An exception other than PeerFailure and Failure becomes Errc::io of `who` ("rank 3 on node2").
 [[nodiscard]] FailureFacts facts_of(std::exception_ptr const& why, std::string const& who);
 [[noreturn]] void throw_failure(FailureFacts const& facts, std::uint64_t generation, TimePoint began);
 
-/// Writes the failure and raises the alarm: for who holds it as its writer.
+/// Writes the failure and raises the alarm. The caller must be the alarm's writer.
 void write_alarm(Alarm& alarm, FailureFacts const& facts);
 [[nodiscard]] FailureFacts read_alarm(Alarm const& alarm);
 

@@ -2,38 +2,38 @@
 
 #include <utility>
 
-#include "src/base/os/quiet_thread.hpp"
+#include "src/base/os/thread.hpp"
 
 namespace cxxrun::host {
 
-constexpr std::chrono::milliseconds kWakeUp{100};  ///< how long a wake-up that was missed is missed
+constexpr std::chrono::milliseconds kWakeUp{100};  ///< a missed wake-up costs at most this
 constexpr std::chrono::milliseconds kSoon{1};
 
-Lifeline::Lifeline(FutexWord& mine) : mine_(mine) {
+Lifeline::Lifeline(worker::FutexWord& mine) : mine_(mine) {
   thread_ = os::start_quiet_thread([this] { live(); });
   owned_.wait(0);
 }
 
 Lifeline::~Lifeline() {
   stop_.store(1);
-  while (ended_.load() == 0) {  // it may be on its way into its sleep
-    futex_wake_all(stop_);
-    if (FutexWord* const other = guarded_.load()) {
-      futex_wake_all(*other);
+  while (ended_.load() == 0) {  // repeat, because the thread may be just about to sleep
+    worker::futex_wake_all(stop_);
+    if (worker::FutexWord* const other = guarded_.load()) {
+      worker::futex_wake_all(*other);
     }
-    futex_wait(ended_, 0, kSoon);
+    worker::futex_wait(ended_, 0, kSoon);
   }
   thread_.join();
 }
 
-void Lifeline::guard(FutexWord& other, std::function<void()> on_death) {
+void Lifeline::guard(worker::FutexWord& other, std::function<void()> on_death) {
   on_death_ = std::move(on_death);
   guarded_.store(&other, std::memory_order_release);
-  futex_wake_all(stop_);
+  worker::futex_wake_all(stop_);
 }
 
-// The kernel reads the list when the thread ends. The entry is private; only the word is in shared memory, `offset`
-// away from it. It wakes a sleeper only if FUTEX_WAITERS is set: it always is.
+// The kernel reads the robust list when the thread ends. The entry is private; only the word is in shared memory, at
+// `futex_offset` from the entry. The kernel only wakes a sleeper if FUTEX_WAITERS is set, so it is always set.
 void Lifeline::own() {
   entry_.next = &head_.list;
   head_.list.next = &entry_;
@@ -46,7 +46,7 @@ void Lifeline::own() {
 }
 
 void Lifeline::watch() {
-  FutexWord& other = *guarded_.load(std::memory_order_acquire);
+  worker::FutexWord& other = *guarded_.load(std::memory_order_acquire);
   while (stop_.load() == 0) {
     std::uint32_t const seen = other.load(std::memory_order_acquire);
     if ((seen & FUTEX_OWNER_DIED) != 0) {
@@ -54,9 +54,9 @@ void Lifeline::watch() {
       return;
     }
     if (seen == 0) {
-      return;  // it has left
+      return;  // its owner has left
     }
-    futex_wait(other, seen, kWakeUp);
+    worker::futex_wait(other, seen, kWakeUp);
   }
 }
 
@@ -65,18 +65,18 @@ void Lifeline::live() {
   owned_.store(1);
   owned_.notify_one();
   while (stop_.load() == 0 && guarded_.load() == nullptr) {
-    futex_wait(stop_, 0, kWakeUp);
+    worker::futex_wait(stop_, 0, kWakeUp);
   }
   if (stop_.load() == 0) {
     watch();
   }
   while (stop_.load() == 0) {
-    futex_wait(stop_, 0, kWakeUp);
+    worker::futex_wait(stop_, 0, kWakeUp);
   }
   head_.list.next = &head_.list;
   mine_.store(0);
   ended_.store(1);
-  futex_wake_all(ended_);
+  worker::futex_wake_all(ended_);
 }
 
 }  // namespace cxxrun::host

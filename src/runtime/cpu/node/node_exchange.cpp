@@ -21,7 +21,7 @@ void NodeExchange::enter(comm::Call const& call, Offered const& offered, Patienc
     }
     std::byte* const data = group_.segment().at(offset, bytes);
     if (data == nullptr) {
-      group_.raise(group_.nonsense(index));
+      group_.raise(group_.bad_publication(index));
       group_.throw_alarm(patience);
     }
     return data;

@@ -7,11 +7,11 @@
 namespace cxxrun::host {
 namespace {
 
-constexpr std::chrono::milliseconds kSlice{1};    ///< how long a sleeper sleeps without looking around
-constexpr std::chrono::microseconds kSpin{50};    ///< about what falling asleep and being woken costs
-constexpr std::chrono::seconds kWritingTakes{1};  ///< a mate that was stopped while it wrote the alarm
-constexpr std::chrono::seconds kStopped{1};       ///< no scheduler takes that long between two looks at the clock
-constexpr int kLooks = 32;                        ///< between two readings of the clock
+constexpr std::chrono::milliseconds kSlice{1};    ///< maximum sleep before the next look around
+constexpr std::chrono::microseconds kSpin{50};    ///< about the cost of falling asleep and being woken
+constexpr std::chrono::seconds kWritingTakes{1};  ///< time for a local peer that was stopped while writing the alarm
+constexpr std::chrono::seconds kStopped{1};       ///< no scheduler delays two readings of the clock by that much
+constexpr int kLooks = 32;                        ///< checks between two readings of the clock
 constexpr int kYields = 4;
 
 void pause_cpu() {
@@ -31,16 +31,16 @@ NodeGroup::NodeGroup(HostConfig const& config, os::UniqueFd segment, Patience co
     alone_header_ = std::make_unique<Header>();
     header_ = alone_header_.get();
     slots_ = {alone_.get()};
-    segment_ = std::make_unique<SegmentMap>(or_throw(make_segment()));
+    segment_ = std::make_unique<worker::SegmentMap>(or_throw(worker::make_segment()));
     return;
   }
-  segment_ = std::make_unique<SegmentMap>(std::move(segment));
+  segment_ = std::make_unique<worker::SegmentMap>(std::move(segment));
   map_segment();
   take_place();
   try {
     lifeline_ = std::make_unique<Lifeline>(slot(index()).lifeline);
     meet(patience);
-  } catch (...) {  // the place is taken and nobody else can have it: the mates must not wait
+  } catch (...) {  // no other process can take this rank's place any more: the local peers must not wait
     raise(std::current_exception());
     leave();
     throw_alarm(patience);
@@ -66,7 +66,7 @@ void NodeGroup::map_segment() {
                            (error == EFBIG ? "; raise the limit of file sizes (ulimit -f)" : ""),
                        error));
   }
-  // A new file is full of zeros, which is what every member of Header and Slot begins with, or takes for "nothing".
+  // A new file is full of zeros, which every member of Header and Slot starts with or takes for "nothing".
   header_ = std::launder(reinterpret_cast<Header*>(segment_->at(0, sizeof(Header))));
   for (int i = 0; i < size(); ++i) {
     slots_.push_back(std::launder(reinterpret_cast<Slot*>(segment_->at(layout_.slot(i), sizeof(Slot)))));
@@ -76,6 +76,7 @@ void NodeGroup::map_segment() {
   }
 }
 
+/// Claims this rank's slot. All ranks must agree on the version, the nonce and the size of the group.
 void NodeGroup::take_place() {
   auto const agree = [](auto& word, auto mine) {
     decltype(mine) seen = 0;
@@ -96,8 +97,8 @@ void NodeGroup::take_place() {
   slot(index()).held_up_by.store(-1);
 }
 
-// Sequentially consistent, like the sleepers' side: either the sleeper sees that all have arrived, or the last to
-// arrive sees the sleeper. Of several that arrive at once, at least one sees that all have.
+// Sequentially consistent, like the sleepers' side: either the sleeper sees that all have arrived, or the last rank to
+// arrive sees the sleeper. If several arrive at once, at least one of them sees that all have arrived.
 void NodeGroup::meet(Patience const& patience) {
   if (size() == 1) {
     return;
@@ -111,7 +112,7 @@ void NodeGroup::meet(Patience const& patience) {
   if (!all_arrived()) {
     look_at_clock(patience);
   }
-  while (!all_arrived() && !came_soon()) {
+  while (!all_arrived() && !wait_briefly()) {
     sleep_until_rung(patience);
   }
 }
@@ -125,8 +126,8 @@ bool NodeGroup::all_arrived() const {
   return true;
 }
 
-/// Waits without sleeping, and not for long. An alarm is not waited for: the sleeper sees it.
-bool NodeGroup::came_soon() const {
+/// Waits for a short time without sleeping. Does not react to an alarm: sleep_until_rung() does.
+bool NodeGroup::wait_briefly() const {
   if (!config_.enough_cpus) {
     for (int i = 0; i < kYields; ++i) {
       sched_yield();
@@ -169,8 +170,8 @@ Trouble NodeGroup::trouble() const {
   return Trouble::none;
 }
 
-/// Whoever looks that late was stopped, or was busy itself: that nobody came meanwhile proves nothing. Without this
-/// every rank of a job that is stopped for longer than op_timeout would blame another when it goes on.
+/// A long gap since the last look means that this process was stopped or busy, so the absence of others in that time
+/// proves nothing. Without this, after a stop longer than op_timeout every rank of the job would blame another.
 void NodeGroup::look_at_clock(Patience const& patience) {
   if (patience.began != began_) {
     began_ = looked_ = patience.began;
@@ -187,7 +188,7 @@ void NodeGroup::sleep_until_rung(Patience const& patience) {
   std::uint32_t const bell = header().bell.load();
   header().sleepers.fetch_add(1);
   if (!all_arrived() && !failed()) {
-    futex_wait(header().bell, bell, kSlice);
+    worker::futex_wait(header().bell, bell, kSlice);
   }
   header().sleepers.fetch_sub(1);
   if (!all_arrived()) {
@@ -208,8 +209,8 @@ void NodeGroup::check(Patience const& patience) {
   }
 }
 
-/// Throws if there is a reason not to wait any longer for who is missing. Who died may have arrived before, and was
-/// the last: then this step is done, and the next one throws. So first the look for trouble, then for who is missing.
+/// Throws if there is a reason to stop waiting. A rank that died may have been the last to arrive: then this step is
+/// done, and the next one throws. So this checks for trouble first, and then whether ranks are missing.
 void NodeGroup::look_around(Patience const& patience) {
   bool const trouble = failed() || dead_mate() >= 0 || is_over();
   if (all_arrived()) {
@@ -226,35 +227,35 @@ void NodeGroup::look_around(Patience const& patience) {
   }
   look_at_clock(patience);
   auto const until = patience.until + stopped_;
-  bool const at_once = hurried(patience);
+  bool const at_once = gives_up_early(patience);
   if (at_once || looked_ >= until) {
-    if (hear_others_) {
-      hear_others_(patience);
+    if (farewell_check_) {
+      farewell_check_(patience);
     }
     give_up(patience, at_once || looked_ >= until + 2 * config_.grace());
   }
 }
 
-bool NodeGroup::hurried(Patience const& patience) {
-  if (!patience.hurries || !hurry().asked()) {
+bool NodeGroup::gives_up_early(Patience const& patience) {
+  if (!patience.may_give_up_early || !early_give_up().requested()) {
     return false;
   }
-  if (!hurry().answer(looked_ - patience.began - stopped_, patience.until - patience.began)) {
+  if (!early_give_up().acknowledge(looked_ - patience.began - stopped_, patience.until - patience.began)) {
     raise(stopped_by_launcher());
     throw_alarm(patience);
   }
   return true;
 }
 
-/// Names who has not arrived. One that waits for another node is not to blame; it is given a little longer to tell
-/// what it waited for, and then the one it waits for is named.
+/// Names a rank that has not arrived. A rank that waits for another node is not to blame: it gets a little longer to
+/// report what it waited for, and then the rank it waits for is named.
 void NodeGroup::give_up(Patience const& patience, bool held_up_too) {
   int held_up_by = -1;
   for (int i = 0; i < size(); ++i) {
     if (arrived(i)) {
       continue;
     }
-    bool const came = slot(i).pid.load() != 0;  // else its slot is still all zeros
+    bool const came = slot(i).pid.load() != 0;  // otherwise its slot is still all zeros
     int const by = came ? config_.rank_named(slot(i).held_up_by.load()) : -1;
     if (by < 0) {
       raise(peer_failure(PeerFailure::Why::timeout, rank(i)));
@@ -268,7 +269,7 @@ void NodeGroup::give_up(Patience const& patience, bool held_up_too) {
   }
 }
 
-/// A writer that stopped halfway is taken over from.
+/// Raises the alarm, unless it is raised. Takes over from a writer that stopped halfway.
 void NodeGroup::raise(FailureFacts const& facts) noexcept {
   auto const begin = Clock::now();
   auto const gone = [this, begin](std::uint32_t writer) {

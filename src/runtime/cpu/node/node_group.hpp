@@ -1,13 +1,14 @@
 // NodeGroup: the ranks of one node, meeting in the memory they share. Shell.
 //
-// Every rank makes the same sequence of publish() and meet(). Each returns when all mates have made it as well; then
-// everything they wrote before is visible. Whoever waits spins for a while if it has a CPU of its own, yields, then
-// sleeps on the node's bell; the last to arrive rings it, and only if somebody sleeps.
+// Every rank makes the same sequence of publish() and meet(). Each returns when all local peers have made it as well;
+// then everything they wrote before is visible. A waiting rank first spins if it has a CPU of its own, otherwise
+// yields, then sleeps on the node's bell; the last rank to arrive rings it, but only if somebody sleeps.
 //
-// What ends a wait early is the node's alarm, raised by the guard of a mate that died (Lifeline), by a mate whose call
-// failed or by the first whose patience ends. Every rank throws what the alarm says, then and in every later call.
+// The node's alarm ends a wait early. It is raised by the guard of a local peer that died (Lifeline), by a local peer
+// whose call failed, or by the first rank whose patience ends. Every rank throws the alarm's failure, then and in all
+// later calls.
 //
-// Threads: one at a time; the guard's thread is this object's own.
+// Threads: one at a time; the guard's thread belongs to this object.
 #pragma once
 
 #include <algorithm>
@@ -17,37 +18,37 @@
 #include <string>
 #include <vector>
 
-#include "src/base/core/rank_name.hpp"
+#include "src/base/core/text.hpp"
 #include "src/base/worker/segment.hpp"
 #include "src/runtime/comm/node_map.hpp"
 #include "src/runtime/cpu/common/backend.hpp"
-#include "src/runtime/cpu/common/hurry.hpp"
-#include "src/runtime/cpu/common/mates.hpp"
+#include "src/runtime/cpu/common/waiting.hpp"
 #include "src/runtime/cpu/node/alarm.hpp"
 #include "src/runtime/cpu/node/lifeline.hpp"
 
 namespace cxxrun::host {
 
-/// What a host backend is made from.
+/// The parameters of a host backend.
 struct HostConfig {
   comm::NodeMap map;
   std::vector<std::string> hosts;  ///< by rank, for messages
-  std::vector<int> names;          ///< by rank: what messages call it, its rank in the whole world; empty: the same
+  std::vector<int> names;          ///< by rank: its number in messages, that is, in the world; empty: the same
   std::uint64_t generation = 0;
-  std::uint64_t nonce = 0;  ///< of this communicator, the same on all ranks
-  bool enough_cpus = true;  ///< this node's ranks have a CPU each: waiting may spin
+  std::uint64_t nonce = 0;  ///< identifies this communicator; the same on all ranks
+  bool enough_cpus = true;  ///< this node has a CPU per rank, so waiting may spin
   Millis op_timeout{};
-  std::vector<StoreAddress> addresses;  ///< by rank; empty where all share one node
-  /// Asked by whoever waits, every millisecond: when the launcher has ended the generation nobody need come any more.
-  /// For the time in which there is no backend to abort() yet. Empty: never.
+  std::vector<StoreAddress> addresses;  ///< by rank; empty if all share one node
+  /// Polled every millisecond by waits: whether the launcher has ended the generation, so that nobody will come. For
+  /// the time before there is a backend to abort(). Empty: never.
   std::function<bool()> is_over = {};
-  /// Asked with it until all have met: throws why others will not come. May be empty.
+  /// Polled together with it until all have met; throws if others will not come. May be empty.
   std::function<void()> look = {};
-  std::shared_ptr<Hurry> hurry = std::make_shared<Hurry>();  ///< of all its waits; asked before there is a backend, too
-  /// All have said in a call just now that they come: who does not is a PeerFailure (timeout).
+  std::shared_ptr<EarlyGiveUp> early_give_up =
+      std::make_shared<EarlyGiveUp>();  ///< for all waits, also before there is a backend
+  /// All ranks have just promised in a call to come: a rank that does not is a PeerFailure (timeout).
   bool are_coming = false;
 
-  /// Whether nobody need be waited for, as is_over() and look() say; throws what look() does.
+  /// Whether waiting is in vain, according to is_over() and look(); throws what look() throws.
   [[nodiscard]] bool is_in_vain() const {
     if (look) {
       look();
@@ -55,7 +56,7 @@ struct HostConfig {
     return is_over && is_over();
   }
   [[nodiscard]] int name_of(int rank) const { return names.empty() ? rank : names[static_cast<std::size_t>(rank)]; }
-  /// The rank that messages call so, or -1.
+  /// The rank with that number in messages, or -1.
   [[nodiscard]] int rank_named(int name) const {
     int rank = static_cast<int>(hosts.size()) - 1;
     while (rank >= 0 && name_of(rank) != name) {
@@ -64,15 +65,16 @@ struct HostConfig {
     return rank;
   }
 
-  /// How much longer a rail waits than the ranks of a node do for each other: a stuck rank is named by its own node.
+  /// How much longer a rail waits than the ranks of a node wait for each other: a stuck rank is named by its own node.
   [[nodiscard]] Millis grace() const {
     return map.node_count() == 1 ? Millis(0) : std::min<Millis>(op_timeout / 8, std::chrono::seconds(1));
   }
 };
 
-class NodeGroup final : public Mates {
+class NodeGroup final : public LocalPeers {
  public:
-  /// Blocks until all ranks of the node are there. A node of one rank needs no segment. `config` outlives this object.
+  /// Blocks until all ranks of the node are there. A node of one rank needs no segment. `config` must outlive this
+  /// object.
   NodeGroup(HostConfig const& config, os::UniqueFd segment, Patience const& patience);
   ~NodeGroup() override { leave(); }
   NodeGroup(NodeGroup const&) = delete;
@@ -85,17 +87,17 @@ class NodeGroup final : public Mates {
   [[nodiscard]] std::string name_of(int index) const {                                   ///< "rank 3 on node2"
     return rank_name(number_of(index), config_.hosts[static_cast<std::size_t>(rank(index))]);
   }
-  [[nodiscard]] SegmentMap& segment() { return *segment_; }
+  [[nodiscard]] worker::SegmentMap& segment() { return *segment_; }
 
-  /// Where this rank's data of the next publication goes: kInlineBytes.
+  /// Where this rank puts the data of its next publication: kInlineBytes.
   [[nodiscard]] std::byte* outbox() { return slot(index()).publications[(publications_ + 1) % 2].data.data(); }
-  /// Shows `call` and the outbox to the mates, and meets.
+  /// Shows `call` and the outbox to the local peers, and meets.
   void publish(Published const& call, Patience const& patience) {
     ++publications_;
     slot(index()).publications[publications_ % 2].call = call;
     meet(patience);
   }
-  /// What a mate has published last; valid until this rank's publication after the next.
+  /// What a local peer published last; valid until this rank's publication after the next.
   [[nodiscard]] Published const& published(int index) const { return slot(index).publications[publications_ % 2].call; }
   [[nodiscard]] std::byte const* inbox(int index) const {
     return slot(index).publications[publications_ % 2].data.data();
@@ -106,28 +108,28 @@ class NodeGroup final : public Mates {
 
   void meet(Patience const& patience);
 
-  /// Shows the mates that this rank makes no more calls; the memory stays mapped. The destructor does it too.
+  /// Shows the local peers that this rank makes no more calls. The memory stays mapped. The destructor does it too.
   void leave() noexcept;
 
   void check(Patience const& patience) override;
   void held_up_by(int rank) override { slot(index()).held_up_by.store(rank); }
-  [[nodiscard]] bool hurried(Patience const& patience) override;
-  [[nodiscard]] Hurry& hurry() { return *config_.hurry; }
-  /// `hear` is called by a wait whose time is over, before it names anybody: it throws what other nodes have told.
-  void hear_others(std::function<void(Patience const&)> hear) { hear_others_ = std::move(hear); }
+  [[nodiscard]] bool gives_up_early(Patience const& patience) override;
+  [[nodiscard]] EarlyGiveUp& early_give_up() { return *config_.early_give_up; }
+  /// `check` is called by a wait whose time is over, before it names anybody; it throws what other nodes have reported.
+  void set_farewell_check(std::function<void(Patience const&)> check) { farewell_check_ = std::move(check); }
   [[nodiscard]] Clock::duration stopped() const override { return stopped_; }
 
-  /// Raises the alarm, unless it is.
+  /// Raises the alarm, unless it is raised.
   void raise(std::exception_ptr const& why) noexcept { raise(facts_of(why, name_of(index()))); }
   void raise(FailureFacts const& facts) noexcept;
-  /// That a mate has published what no rank of this version publishes.
-  [[nodiscard]] FailureFacts nonsense(int index) const {
+  /// The failure for a local peer that has published something that no rank of this version publishes.
+  [[nodiscard]] FailureFacts bad_publication(int index) const {
     return facts_of(fail(Errc::protocol, name_of(index) + " published a buffer outside the memory shared with it"));
   }
   [[nodiscard]] bool failed() const { return header().alarm.state.load(std::memory_order_acquire) == Alarm::kRaised; }
-  /// What is known of the mates without meeting them. Any thread.
+  /// What is known of the local peers without meeting them. Any thread.
   [[nodiscard]] Trouble trouble() const;
-  /// Throws what the alarm says.
+  /// Throws the failure in the alarm.
   [[noreturn]] void throw_alarm(Patience const& patience) const {
     throw_failure(read_alarm(header().alarm), config_.generation, patience.began);
   }
@@ -144,8 +146,8 @@ class NodeGroup final : public Mates {
     return static_cast<std::int32_t>(slot(index).arrived.load() - step_) >= 0;
   }
   [[nodiscard]] bool all_arrived() const;
-  [[nodiscard]] bool came_soon() const;
-  /// The first mate that has died, by index, or -1.
+  [[nodiscard]] bool wait_briefly() const;
+  /// The index of the first local peer that has died, or -1.
   [[nodiscard]] int dead_mate() const;
   [[nodiscard]] bool is_over() const { return config_.is_in_vain(); }
   void look_at_clock(Patience const& patience);
@@ -155,23 +157,23 @@ class NodeGroup final : public Mates {
   void ring() const noexcept {
     header().bell.fetch_add(1);
     if (header().sleepers.load() != 0) {
-      futex_wake_all(header().bell);
+      worker::futex_wake_all(header().bell);
     }
   }
 
   HostConfig const& config_;
   NodeLayout layout_;
-  std::unique_ptr<SegmentMap> segment_;
+  std::unique_ptr<worker::SegmentMap> segment_;
   Header* header_ = nullptr;
   std::vector<Slot*> slots_;
   std::vector<std::byte*> staging_;
   std::uint32_t step_ = 0;
   std::uint32_t publications_ = 0;
-  TimePoint began_{};  ///< of the call that the next two are about
+  TimePoint began_{};  ///< start of the call that the next two describe
   TimePoint looked_{};
   Clock::duration stopped_{};
-  std::function<void(Patience const&)> hear_others_;
-  std::unique_ptr<Slot> alone_;  ///< of a node of one rank, with its header
+  std::function<void(Patience const&)> farewell_check_;
+  std::unique_ptr<Slot> alone_;  ///< for a node of one rank, with its header
   std::unique_ptr<Header> alone_header_;
   std::unique_ptr<Lifeline> lifeline_;
 };

@@ -30,6 +30,7 @@ void SharedCollectives::run(Call const& call, Patience const& patience) {
   }
 }
 
+/// All inputs travel in the slots, so one publication is enough: every rank computes its result from them.
 void SharedCollectives::run_small(Call const& call, std::size_t bytes, Patience const& patience) {
   int const n = group_.size();
   std::size_t const part = call.count * size_of(call.type);
@@ -52,6 +53,8 @@ void SharedCollectives::run_small(Call const& call, std::size_t bytes, Patience 
   }
 }
 
+/// In one go if all buffers are in arenas. Otherwise window by window: the next window is copied into another piece
+/// while the others still read this one.
 void SharedCollectives::all_reduce(Call const& call, Patience const& patience) {
   std::size_t const bytes = call.count * size_of(call.type);
   bool const copies_in = !exchange_.in_arena(call.in, bytes);
@@ -89,8 +92,8 @@ void SharedCollectives::all_reduce(Call const& call, Patience const& patience) {
   }
 }
 
-/// This rank's slice of the window, to all outputs in arenas; for the others to this rank's staging, in place of the
-/// slice of its input that only this rank reads.
+/// Reduces this rank's slice of the window into all outputs that are in arenas. For the other outputs it writes to this
+/// rank's staging memory, in place of the slice of its input that only this rank reads.
 void SharedCollectives::reduce_window(Call const& call, ByteRange window, bool whole) {
   fault_point(FaultPoint::reduce);
   std::size_t const size = size_of(call.type);
@@ -121,7 +124,7 @@ void SharedCollectives::copy_window_out(Call const& call, ByteRange window, std:
   }
 }
 
-/// Shows the mates `parts` parts of `in`, where they are if they are `offered`, and takes theirs.
+/// Shows the local peers `parts` parts of `in`, in place if `offered`, and takes theirs.
 template <class Take>
 void SharedCollectives::share(Call const& call, std::size_t parts, void const* offered, Patience const& patience,
                               Take const& take) {
@@ -133,7 +136,7 @@ void SharedCollectives::share(Call const& call, std::size_t parts, void const* o
       [&] { exchange_.enter(call, {.in = offered, .in_bytes = bytes}, patience); }, take);
 }
 
-/// The same, and puts part `wanted` of each rank's into `out`, one behind the other.
+/// The same, and stores part `wanted` of each rank in `out`, one after another.
 void SharedCollectives::collect(Call const& call, std::size_t parts, void const* offered, std::size_t wanted,
                                 Patience const& patience) {
   std::size_t const part = call.count * size_of(call.type);

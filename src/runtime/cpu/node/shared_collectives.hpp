@@ -1,4 +1,4 @@
-// SharedCollectives: the collectives of a world whose ranks all share one node's memory. Shell;
+// SharedCollectives: the collectives of a world whose ranks all share the memory of one node. Shell;
 // docs/design/host_backend.md.
 #pragma once
 
@@ -12,7 +12,7 @@ class SharedCollectives {
  public:
   explicit SharedCollectives(NodeExchange& exchange);
 
-  /// Any kind but allocate.
+  /// Runs any kind of call except allocate.
   void run(comm::Call const& call, Patience const& patience);
 
  private:

@@ -1,7 +1,12 @@
 #include "src/runtime/cpu/rails/exchange.hpp"
 
+#include <cassert>
+#include <cerrno>
 #include <cstring>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
+#include "src/base/core/text.hpp"
 #include "src/runtime/comm/reduce.hpp"
 #include "src/runtime/comm/schedule.hpp"
 #include "src/runtime/cpu/common/fault_points.hpp"
@@ -9,10 +14,11 @@
 namespace cxxrun::host {
 namespace {
 
-constexpr std::size_t kPeersAtOnce = 4;  // that are sent to
-constexpr int kSlice = 1;                // ms between two looks at the mates
+constexpr std::size_t kPeersAtOnce = 4;  // number of peers to send to at the same time
+constexpr int kSlice = 1;                // ms between two checks of the local peers
 constexpr Millis kEndGrace{200};         // between the ends of a peer's two connections
 constexpr Millis kHeldUpAfter{20};
+constexpr std::size_t kMostAtOnce = std::size_t{1} << 20U;  // bytes per system call, so that every peer gets its turn
 
 }  // namespace
 
@@ -22,7 +28,7 @@ Exchange::Exchange(Links& links, int node, int rank, std::uint64_t generation)
   inputs_.resize(links.size());
 }
 
-/// Where sending has to stop at present.
+/// The position up to which data can be sent at present.
 std::size_t Exchange::sendable(Link const& link) const {
   std::size_t const there = plan_->relayed_from >= 0 ? links_[static_cast<std::size_t>(plan_->relayed_from)].received
                                                      : (plan_->part > 0 ? result_of(reduced_) : SIZE_MAX);
@@ -57,6 +63,7 @@ void Exchange::begin_link(Link& link) {
   middle_ += total_in(link) + total_out(link);
 }
 
+/// Prepares the next call. Throws if a peer has ended before it.
 void Exchange::begin() {
   bool const encoded = plan_->wire != Wire::same;
   element_ = encoded ? sizeof(float) : 1;
@@ -77,16 +84,16 @@ void Exchange::begin() {
     encoded_.at_least(on_wire(plan_->part));
   }
   for (Link const& link : links_) {
-    if (link.ended || link.broken) {  // whoever was there before this call cannot have made it
+    if (link.ended || link.broken) {  // a peer that ended before this call cannot have made it
       throw failure_of(link, link.ended.value_or(link.broken.value_or(PeerFailure::Why::died)), generation_,
                        *patience_);
     }
   }
 }
 
-void Exchange::run(Plan const& plan, Mates& mates, Patience const& patience) {
+void Exchange::run(Plan const& plan, LocalPeers& local_peers, Patience const& patience) {
   plan_ = &plan;
-  mates_ = &mates;
+  local_peers_ = &local_peers;
   patience_ = &patience;
   fault_point(FaultPoint::rail);
   begin();
@@ -95,10 +102,11 @@ void Exchange::run(Plan const& plan, Mates& mates, Patience const& patience) {
     wait();
   }
   if (held_by_ >= 0) {
-    mates.held_up_by(-1);
+    local_peers.held_up_by(-1);
   }
 }
 
+/// Sends as much as the sockets accept at present.
 void Exchange::pump() {
   for (bool moved = true; moved;) {
     moved = false;
@@ -116,7 +124,7 @@ void Exchange::pump() {
   }
 }
 
-/// Lets turns begin, in their order. Whoever has nothing to send at present holds up nobody.
+/// Lets turns begin in their order. A peer for which there is nothing to send at present does not block the next turns.
 void Exchange::grant() {
   auto busy = static_cast<std::size_t>(std::count_if(
       links_.begin(), links_.end(), [&](Link const& link) { return link.node != node_ && can_send(link); }));
@@ -129,6 +137,7 @@ void Exchange::grant() {
   }
 }
 
+/// Waits for the sockets for at most kSlice. Reads farewells before data: they tell why a peer's connections end.
 void Exchange::wait() {
   for (std::size_t i = 0; i < links_.size(); ++i) {
     Link const& link = links_[i];
@@ -142,7 +151,7 @@ void Exchange::wait() {
   now_ = Clock::now();
   for (std::size_t i = 0; i < links_.size() && ready > 0; ++i) {
     if (watched_[2 * i + 1].revents != 0) {
-      listen_to(links_[i], generation_, *patience_);
+      read_farewell(links_[i], generation_, *patience_);
     }
   }
   for (std::size_t i = 0; i < links_.size() && ready > 0; ++i) {
@@ -157,13 +166,13 @@ void Exchange::wait() {
   check_ends();
   if (ready <= 0 || now_ - looked_ >= Millis(kSlice)) {
     looked_ = now_;
-    mates_->check(*patience_);
+    local_peers_->check(*patience_);
     check_patience();
   }
 }
 
-/// A peer that has gone matters only if this call still needs it. Before that is said, its other connection gets a
-/// moment to tell why.
+/// A peer that has gone only matters if this call still needs it. Before it is reported, its other connection gets a
+/// moment to tell the reason.
 void Exchange::check_ends() const {
   for (Link const& link : links_) {
     bool const gone = link.ended || link.broken;
@@ -178,8 +187,8 @@ void Exchange::check_ends() const {
   }
 }
 
-/// Of the peers that this rank waits for, the one that has been silent for the longest: those who wait for it
-/// themselves stopped later.
+/// Of the peers this rank waits for, the one that has been silent for the longest: peers that wait for it themselves
+/// stopped sending later.
 Link const* Exchange::slowest() const {
   Link const* silent = nullptr;
   Link const* unread = nullptr;
@@ -198,8 +207,8 @@ Link const* Exchange::slowest() const {
 }
 
 void Exchange::check_patience() {
-  auto const until = patience_->until + mates_->stopped();
-  bool const at_once = mates_->hurried(*patience_);
+  auto const until = patience_->until + local_peers_->stopped();
+  bool const at_once = local_peers_->gives_up_early(*patience_);
   bool const over = at_once || now_ >= until;
   if (!over && now_ - patience_->began < kHeldUpAfter) {
     return;
@@ -213,7 +222,206 @@ void Exchange::check_patience() {
   }
   if (now_ - culprit->heard_at >= kHeldUpAfter && held_by_ != culprit->rank) {
     held_by_ = culprit->rank;
-    mates_->held_up_by(held_by_);
+    local_peers_->held_up_by(held_by_);
+  }
+}
+
+// ---- the bytes: what to send to a peer next, where received bytes belong, and their reduction
+
+/// Encodes `count` f32 at `from` and returns the result.
+std::span<std::byte const> Exchange::staged(Link& link, std::byte const* from, std::size_t count) {
+  comm::encode(plan_->wire, reinterpret_cast<float const*>(from), link.staged.data(), count);
+  link.staged_from = link.sent;
+  link.staged_to = link.sent + count * wire_element_;
+  return {link.staged.data(), count * wire_element_};
+}
+
+std::span<std::byte const> Exchange::next_to_send(Link& link, std::size_t limit) {
+  if (link.sent < link.staged_to) {
+    return {link.staged.data() + (link.sent - link.staged_from), link.staged_to - link.sent};
+  }
+  if (link.sent >= limit) {
+    return {};
+  }
+  Flow const& what = flow(link);
+  std::size_t const first = on_wire(what.contribution.size());
+  bool const result = link.sent >= first;
+  std::size_t const at = link.sent - (result ? first : 0);
+  std::size_t const left = (result ? limit : std::min(limit, first)) - link.sent;
+  if (plan_->wire == Wire::same) {
+    return {(result ? what.result : what.contribution).data() + at, std::min(left, kMostAtOnce)};
+  }
+  if (result) {
+    return {encoded_.data() + at, std::min(left, kMostAtOnce)};
+  }
+  std::size_t const first_float = at / wire_element_ * sizeof(float);
+  return staged(link, what.contribution.data() + first_float, std::min(left, block_) / wire_element_);
+}
+
+bool Exchange::send_some(Link& link) {
+  std::size_t const header = sizeof link.header_out - link.header_sent;
+  auto const payload = next_to_send(link, sendable(link));
+  std::array<iovec, 2> parts{iovec{link.header_out.data() + link.header_sent, header},
+                             iovec{const_cast<std::byte*>(payload.data()), payload.size()}};
+  msghdr message{};
+  message.msg_iov = parts.data() + (header == 0 ? 1 : 0);
+  message.msg_iovlen = (header == 0 ? 0 : 1) + std::size_t{1};
+  ssize_t const n = ::sendmsg(link.data.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n < 0) {
+    link.full = errno != EINTR;
+    if (errno != EAGAIN && errno != EINTR) {
+      auto const why = why_of(errno, link.rank);
+      // Otherwise keep reading: data that the peer sent before it went is still there.
+      if (why == PeerFailure::Why::lost || received_all(link)) {
+        link.broken = why;
+        link.end_seen = now_;
+      }
+    }
+    return false;
+  }
+  auto const bytes = static_cast<std::size_t>(n);
+  std::size_t const of_header = std::min(bytes, header);
+  link.header_sent += of_header;
+  link.sent += bytes - of_header;
+  assert(link.sent <= total_out(link));
+  moved_ += bytes - of_header;
+  return true;
+}
+
+void Exchange::take_header(Link const& link) const {
+  wire::RailHeader header;
+  std::memcpy(&header, link.header_in.data(), sizeof header);
+  comm::Call const theirs = comm::call_of(header.call);
+  if (auto sentence = comm::disagreement(rank_, plan_->call, link.rank, theirs)) {
+    throw Failure(fail(Errc::usage, *sentence));
+  }
+  if (header.number == number_ && header.bytes == total_in(link)) {
+    return;
+  }
+  std::string text = rank_name(link.rank, link.host);
+  if (header.number != number_) {
+    text += " is in call " + std::to_string(header.number) + ", rank " + std::to_string(rank_) + " in call " +
+            std::to_string(number_) + ": " + comm::describe(theirs);
+  } else {
+    text += " sends " + std::to_string(header.bytes) + " bytes in " + comm::describe(theirs) + ", rank " +
+            std::to_string(rank_) + " expects " + std::to_string(total_in(link));
+  }
+  throw Failure(fail(Errc::usage, text));
+}
+
+std::span<std::byte> Exchange::room(Link& link) {
+  if (link.header_got < sizeof link.header_in) {
+    return std::span(link.header_in).subspan(link.header_got);
+  }
+  Flow const& what = flow(link);
+  std::size_t const first = on_wire(what.contributed);
+  if (link.received < first) {
+    std::size_t const ring = comm::kBlocksAhead * block_;
+    std::size_t const limit = std::min(first, on_wire(reduced_) + ring);
+    std::size_t const at = link.received % ring;
+    return {link.ring.data() + at, std::min(limit - link.received, ring - at)};
+  }
+  std::size_t const at = link.received - first;
+  if (plan_->wire != Wire::same) {
+    std::size_t const in_block = at % block_;
+    return {link.undone.data() + in_block, std::min(block_ - in_block, total_in(link) - link.received)};
+  }
+  return what.place.subspan(at, std::min(what.place.size() - at, kMostAtOnce));
+}
+
+/// Processes `bytes` that were received into room().
+void Exchange::on_received(Link& link, std::size_t bytes) {
+  link.heard_at = now_;
+  if (link.header_got < sizeof link.header_in) {
+    link.header_got += bytes;
+    if (link.header_got == sizeof link.header_in) {
+      take_header(link);
+    }
+    return;
+  }
+  link.received += bytes;
+  assert(link.received <= total_in(link));  // room() offers no more
+  moved_ += bytes;
+  std::size_t const first = on_wire(flow(link).contributed);
+  if (plan_->wire != Wire::same && link.received > first) {
+    std::size_t const at = link.received - first;
+    if (at % block_ == 0 || link.received == total_in(link)) {  // a whole block, or the last
+      std::size_t const from = (at - 1) / block_ * block_;
+      auto* const to = reinterpret_cast<float*>(flow(link).place.data()) + from / wire_element_;
+      comm::decode(plan_->wire, link.undone.data(), to, (at - from) / wire_element_);
+    }
+  }
+}
+
+bool Exchange::receive_some(Link& link) {
+  auto const where = room(link);
+  ssize_t const n = ::recv(link.data.get(), where.data(), where.size(), MSG_DONTWAIT);
+  if (n > 0) {
+    on_received(link, static_cast<std::size_t>(n));
+    return true;
+  }
+  if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+    link.broken = n == 0 ? PeerFailure::Why::died : why_of(errno, link.rank);
+    link.end_seen = now_;
+  }
+  return false;
+}
+
+/// Reduces the blocks that have come from all peers.
+void Exchange::reduce_ready() {
+  if (reduced_ == plan_->part) {
+    return;
+  }
+  std::size_t there = on_wire(plan_->part);
+  for (Link const& link : links_) {
+    there = link.node == node_ ? there : std::min(there, link.received);
+  }
+  while (reduced_ < plan_->part) {
+    std::size_t const size = std::min(block_ / wire_element_ * element_, plan_->part - reduced_);
+    if (on_wire(reduced_ + size) > there) {
+      return;
+    }
+    plan_->wire == Wire::same ? reduce_block(reduced_, size) : reduce_encoded(reduced_, size);
+    reduced_ += size;
+  }
+}
+
+/// In the order of nodes, so that the sum of an element does not depend on whose part it is in.
+void Exchange::reduce_block(std::size_t at, std::size_t size) {
+  std::size_t const in_ring = at % (comm::kBlocksAhead * block_);
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    inputs_[i] = links_[i].node == node_ ? plan_->own + at : links_[i].ring.data() + in_ring;
+  }
+  if (plan_->widened) {
+    comm::sum_from_f32(plan_->call.type, inputs_, plan_->reduced + result_of(at), size / sizeof(float),
+                       plan_->call.scale);
+    return;
+  }
+  std::array<void*, 1> const to{plan_->reduced + at};
+  comm::reduce(plan_->call.type, plan_->call.op, inputs_, to, size / size_of(plan_->call.type), plan_->call.scale);
+}
+
+/// This rank's own contribution is not rounded. The sum is f32, and is rounded once if others get it.
+void Exchange::reduce_encoded(std::size_t at, std::size_t size) {
+  std::size_t const in_ring = on_wire(at) % (comm::kBlocksAhead * block_);
+  std::size_t const count = size / sizeof(float);
+  auto* const to = reinterpret_cast<float*>(plan_->reduced + at);
+  if (plan_->own != plan_->reduced) {
+    std::memcpy(to, plan_->own + at, size);
+  }
+  for (Link const& link : links_) {
+    if (link.node != node_) {
+      comm::accumulate_encoded(plan_->wire, to, link.ring.data() + in_ring, count);
+    }
+  }
+  if (plan_->call.scale != 1.0F) {
+    std::array<void const*, 1> const from{to};
+    std::array<void*, 1> const out{to};
+    comm::reduce(DType::f32, ReduceOp::sum, from, out, count, plan_->call.scale);
+  }
+  if (plan_->round) {
+    comm::encode(plan_->wire, to, encoded_.data() + on_wire(at), count);
+    comm::decode(plan_->wire, encoded_.data() + on_wire(at), to, count);
   }
 }
 

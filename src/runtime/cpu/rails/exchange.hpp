@@ -1,9 +1,9 @@
-// Exchange: carries out one call on a rail's links: sends to all peers and receives from all at the same time, reduces
-// what has come while the rest is on its way, and sends results on as they come into being. Shell.
+// Exchange: runs one call on a rail's links. It sends to all peers and receives from all at the same time, reduces what
+// has arrived while the rest is still coming, and sends results on as they become available. Shell.
 //
-// What goes to a peer is a header, then this rank's contribution to the peer's part, then results. Contributions wait
-// in a ring per peer until the same block has come from everybody; then the block is reduced, in the order of nodes,
-// in one pass. Results go straight to their place.
+// A peer gets a header, then this rank's contribution to the peer's part, then results. Contributions wait in a ring
+// per peer until the same block has come from all peers; then the block is reduced in the order of nodes, in one pass.
+// Results are received directly into their place.
 #pragma once
 
 #include <algorithm>
@@ -15,33 +15,33 @@
 
 namespace cxxrun::host {
 
-/// What one peer gets and gives in a call, in elements.
+/// The data exchanged with one peer in a call.
 struct Flow {
-  std::span<std::byte const> contribution;  ///< to the peer, at once
-  std::span<std::byte const> result;        ///< to the peer, as far as it is there
+  std::span<std::byte const> contribution;  ///< sent to the peer, available from the start
+  std::span<std::byte const> result;        ///< sent to the peer, as far as it is available
   std::size_t contributed = 0;              ///< bytes in memory that the peer contributes to this rank's part
-  std::span<std::byte> place;               ///< where the peer's results go
+  std::span<std::byte> place;               ///< where the peer's results are stored
 };
 
-/// Sizes are bytes in memory, not on the wire.
+/// One call. Sizes are bytes in memory, not on the wire.
 struct Plan {
-  comm::Call call;                 ///< what peers compare
-  Wire wire = Wire::same;          ///< not `same`: elements are f32 and travel in this format
+  comm::Call call;                 ///< the call that peers compare
+  Wire wire = Wire::same;          ///< if not `same`, elements are f32 and sent in this format
   std::vector<Flow>* flows{};      ///< by node
   std::byte const* own = nullptr;  ///< this rank's contribution to its own part
-  std::byte* reduced = nullptr;    ///< where that part's reduction goes
-  std::size_t part = 0;            ///< its size
-  bool widened = false;            ///< contributions are f32, what they add up to is of the call's 16-bit type
-  bool round = false;              ///< the reduction is the `result` of all flows: rounded as those who get it see it
-  int relayed_from = -1;           ///< results to send are what comes from this node
-  int distance = 0;                ///< how many nodes stand between this one and the source of the data
+  std::byte* reduced = nullptr;    ///< where the reduction of that part is stored
+  std::size_t part = 0;            ///< size of that part
+  bool widened = false;            ///< contributions are f32, and their sum has the call's 16-bit type
+  bool round = false;              ///< the reduction is the `result` of all flows: round it as the receivers see it
+  int relayed_from = -1;           ///< if not -1: the results to send are received from this node
+  int distance = 0;                ///< number of nodes between this one and the source of the data
 };
 
 class Exchange {
  public:
   Exchange(Links& links, int node, int rank, std::uint64_t generation);
-  /// Blocks until everything has come and been handed to the kernel. Throws PeerFailure, Failure.
-  void run(Plan const& plan, Mates& mates, Patience const& patience);
+  /// Blocks until everything has been received and handed to the kernel. Throws PeerFailure and Failure.
+  void run(Plan const& plan, LocalPeers& local_peers, Patience const& patience);
 
  private:
   void begin();
@@ -56,7 +56,7 @@ class Exchange {
   [[nodiscard]] std::size_t total_in(Link const& link) const {
     return on_wire(flow(link).contributed + flow(link).place.size());
   }
-  /// Of a result, when `bytes` of the part are final.
+  /// Size of the available result when `bytes` of the part are final.
   [[nodiscard]] std::size_t result_of(std::size_t bytes) const { return plan_->widened ? bytes / 2 : on_wire(bytes); }
   [[nodiscard]] std::size_t sendable(Link const& link) const;
   [[nodiscard]] bool received_all(Link const& link) const {
@@ -83,7 +83,7 @@ class Exchange {
   bool receive_some(Link& link);
   void take_header(Link const& link) const;
   [[nodiscard]] std::span<std::byte> room(Link& link);
-  void took(Link& link, std::size_t bytes);
+  void on_received(Link& link, std::size_t bytes);
   void reduce_ready();
   void reduce_block(std::size_t at, std::size_t size);
   void reduce_encoded(std::size_t at, std::size_t size);
@@ -100,7 +100,7 @@ class Exchange {
   std::uint64_t number_ = 0;
 
   Plan const* plan_ = nullptr;
-  Mates* mates_ = nullptr;
+  LocalPeers* local_peers_ = nullptr;
   Patience const* patience_ = nullptr;
   std::size_t element_ = 1;
   std::size_t wire_element_ = 1;
@@ -109,14 +109,14 @@ class Exchange {
   std::size_t turns_ = 0;
   std::size_t reduced_ = 0;  ///< bytes in memory of this rank's part that are final
   std::size_t moved_ = 0;    ///< bytes sent and received
-  std::size_t middle_ = 0;   ///< of them, when the call is half done
+  std::size_t middle_ = 0;   ///< of these, half of the call
   bool past_middle_ = false;
   TimePoint now_{};
   TimePoint looked_{};
   int held_by_ = -1;
   std::vector<pollfd> watched_;
   std::vector<void const*> inputs_;
-  Scratch encoded_;  ///< this rank's results as they travel
+  Scratch encoded_;  ///< this rank's results in wire format
 };
 
 }  // namespace cxxrun::host

@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "src/base/os/poll_time.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/runtime/cpu/node/alarm.hpp"
 
 namespace cxxrun::host {
@@ -13,7 +13,7 @@ namespace {
 constexpr Millis kFarewellTime{100};
 constexpr Millis kRelayGrace{50};  // per node in between
 
-/// False when the socket takes nothing at present; what went out is taken off `bytes`.
+/// Sends as much of `bytes` as possible and removes it from `bytes`. False: the socket accepts nothing at present.
 bool send_rest(int fd, std::string_view& bytes) {
   while (!bytes.empty()) {
     ssize_t const n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -22,7 +22,7 @@ bool send_rest(int fd, std::string_view& bytes) {
     } else if (errno == EAGAIN) {
       return false;
     } else if (errno != EINTR) {
-      bytes = {};  // nobody is there to hear it
+      bytes = {};  // nobody is there to read it
     }
   }
   return true;
@@ -48,7 +48,7 @@ void tell_all(Links& links, std::string const& bytes) {
 
 }  // namespace
 
-/// Who has begun the exchange waits for other nodes alone, and who has not may wait for a rank of its own node.
+/// A peer that has begun the exchange only waits for other nodes; one that has not may wait for a rank of its own node.
 Millis grace_for(Link const& link, Patience const& patience, int distance) {
   bool const begun = link.header_got == sizeof link.header_in;
   return begun ? distance * kRelayGrace : link.alone ? Millis(0) : patience.grace;
@@ -76,7 +76,7 @@ PeerFailure::Why why_of(int error, int rank) {
   }
 }
 
-void listen_to(Link& link, std::uint64_t generation, Patience const& patience) {
+void read_farewell(Link& link, std::uint64_t generation, Patience const& patience) {
   char buffer[wire::kMaxFarewell];
   while (!link.ended) {
     ssize_t const n = ::recv(link.control.get(), buffer, sizeof buffer, MSG_DONTWAIT);
@@ -120,10 +120,10 @@ Trouble peek_trouble(Link const& link) noexcept {
   return left ? Trouble::left : Trouble::failed;
 }
 
-void say_farewell(Links& links, std::function<wire::Farewell()> const& farewell) noexcept {
+void send_farewell(Links& links, std::function<wire::Farewell()> const& farewell) noexcept {
   try {
     tell_all(links, wire::encode_farewell(farewell()));
-  } catch (...) {  // no memory for it: the closing itself has to tell
+  } catch (...) {  // no memory for it: closing has to tell
   }
   for (Link& link : links) {
     link.control.reset();

@@ -1,44 +1,244 @@
-// How the ranks of a rail come to know each other: every pair connects, the lower node to the higher.
+// Connects the ranks of a rail: every pair connects, the lower node to the higher.
 //
-// Ranks may start in any order: whoever does not listen yet is tried again. Strangers on the listening port (port
-// scanners, another job) are turned away and cannot hold anything up.
+// Ranks may start in any order, so connecting to a rank that does not listen yet is retried. Unknown callers on the
+// listening port (port scanners, another job) are rejected and cannot block anything.
 //
-// How two ranks introduce themselves to each other: rail_greeting.hpp.
+// Both sides greet, the caller first. With a prover the caller then proves itself, and after it the rank that was
+// called: a stranger that calls gets no proof. Nothing that an unproven end says may throw: its connection is closed,
+// and ranks that are missing at the deadline are named.
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <deque>
 #include <fcntl.h>
 #include <poll.h>
+#include <string>
 #include <sys/socket.h>
 
-#include "src/base/core/rank_name.hpp"
+#include "cxxrun/failure.hpp"
+#include "src/base/core/text.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/os/local_address.hpp"
+#include "src/base/os/random.hpp"
+#include "src/runtime/cpu/common/waiting.hpp"
 #include "src/runtime/cpu/node/alarm.hpp"
-#include "src/runtime/cpu/rails/rail_greeting.hpp"
 #include "src/runtime/cpu/rails/rail_link.hpp"
+#include "src/runtime/cpu/rails/rail_socket.hpp"
 
 namespace cxxrun::host {
 namespace {
 
 using wire::RailChannel;
 using wire::RailGreeting;
+using wire::RailSide;
 
-constexpr int kMeetSlice = 1;         // ms between two looks at the mates
-constexpr Millis kGuestTime{5000};    // how long somebody who connected may take to say who it is
-constexpr std::size_t kGuests = 512;  // at once; more than a rail has ranks, and each may try again
-constexpr int kAcceptsPerTurn = 64;   // a storm of callers does not keep us from those who have come
+// ---- the greeting of two ranks
+
+/// A connection between two ranks until both have said who they are and, if required, have proven it.
+struct Handshake {
+  os::UniqueFd fd;
+  wire::RailSide side = wire::RailSide::called;  ///< this rank's side
+  wire::RailGreeting mine{};
+  wire::RailGreeting theirs{};
+  std::array<char, wire::kRailProof> proof{};  ///< the other side's proof
+  std::size_t got = 0;                         ///< bytes received of the greeting, or after it of the proof
+  bool proving = false;                        ///< both have greeted; the proof comes next
+  std::string why{};                           ///< the reason for refusing it
+
+  enum class State { incomplete, complete, gone };
+  /// Reads the next greeting or proof.
+  State read();
+  /// From now on read() reads the proof.
+  void await_proof();
+  [[nodiscard]] bool send(std::string const& bytes) const;
+};
+
+/// This rank's part in greeting and proving.
+class Authenticator {
+ public:
+  /// `prover` may be null: then a peer that knows the nonce is trusted. The other arguments must outlive this object.
+  Authenticator(RailConfig const& config, std::unique_ptr<worker::RailProver> prover, LocalPeers& local_peers,
+                Patience const& patience)
+      : config_(config), prover_(std::move(prover)), local_peers_(local_peers), patience_(patience) {}
+
+  /// Sends the greeting. False: the connection broke at once.
+  [[nodiscard]] bool greet(Handshake& end, int node, wire::RailChannel channel) const;
+
+  /// more: there is more to read; refused: `end.why` has the reason; done: the peer is the expected rank.
+  enum class Step { more, refused, done };
+  /// Handles what was read from the rank of `node`, which this rank called. Throws Failure, and failures of local
+  /// peers.
+  Step on_answer(Handshake& end, int node, wire::RailChannel channel);
+  /// Handles what was read from a caller that claims to be the rank of `node`.
+  Step on_call(Handshake& end, int node);
+
+ private:
+  [[nodiscard]] RailPeer const& peer(int node) const { return config_.peers[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] RailPeer const& me() const { return peer(config_.node); }
+  [[noreturn]] void versions_differ(RailPeer const& other, std::uint32_t theirs) const;
+  [[noreturn]] void proofs_differ(RailPeer const& other) const;
+  void check_terms(Handshake const& end, RailPeer const& other) const;
+  Step prove(Handshake& end);
+  wire::RailVerdict ask(Handshake const& end);
+
+  RailConfig const& config_;
+  std::unique_ptr<worker::RailProver> prover_;
+  LocalPeers& local_peers_;
+  Patience const& patience_;
+};
+
+Handshake::State Handshake::read() {
+  char* const to = proving ? proof.data() : reinterpret_cast<char*>(&theirs);
+  std::size_t const size = proving ? proof.size() : sizeof theirs;
+  for (;;) {
+    ssize_t const n = ::recv(fd.get(), to + got, size - got, MSG_DONTWAIT);
+    if (n > 0) {
+      got += static_cast<std::size_t>(n);
+      if (got == size) {
+        return State::complete;
+      }
+    } else if (n < 0 && errno == EAGAIN) {
+      return State::incomplete;
+    } else if (n == 0 || errno != EINTR) {
+      return State::gone;
+    }
+  }
+}
+
+void Handshake::await_proof() {
+  proving = true;
+  got = 0;
+}
+
+/// The buffer of a new socket is large enough for a greeting and a proof.
+bool Handshake::send(std::string const& bytes) const {
+  return ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(bytes.size());
+}
+
+bool Authenticator::greet(Handshake& end, int node, wire::RailChannel channel) const {
+  end.mine = {.channel = channel,
+              .from = me().rank,
+              .to = peer(node).rank,
+              .generation = config_.generation,
+              .nonce = config_.nonce};
+  if (prover_ != nullptr) {
+    bool const calls = end.side == RailSide::caller;
+    end.mine.proves = 1;
+    end.mine.caller = calls ? os::own_end(end.fd.get()) : os::other_end(end.fd.get());
+    end.mine.called = calls ? os::other_end(end.fd.get()) : os::own_end(end.fd.get());
+    fill_randomly(end.mine.fresh.data(), end.mine.fresh.size());
+  }
+  return end.send({reinterpret_cast<char const*>(&end.mine), sizeof end.mine});
+}
+
+Authenticator::Step Authenticator::on_answer(Handshake& end, int node, wire::RailChannel channel) {
+  wire::RailGreeting const& theirs = end.theirs;
+  if (theirs.magic != wire::kRailMagic || theirs.nonce != config_.nonce) {
+    end.why = "another program listens there";
+    return Step::refused;
+  }
+  check_terms(end, peer(node));
+  if (theirs.from != peer(node).rank || theirs.to != me().rank || theirs.generation != config_.generation ||
+      theirs.channel != channel) {
+    end.why = "another rank listens there";
+    return Step::refused;
+  }
+  return prover_ == nullptr ? Step::done : prove(end);
+}
+
+Authenticator::Step Authenticator::on_call(Handshake& end, int node) {
+  if (!end.proving && !greet(end, node, end.theirs.channel)) {
+    end.why = "its connection broke at once";
+    return Step::refused;
+  }
+  check_terms(end, peer(node));
+  return prover_ == nullptr ? Step::done : prove(end);
+}
+
+/// Checks version and proof as the peer states them. With a prover, nothing unproven may make this fail.
+void Authenticator::check_terms(Handshake const& end, RailPeer const& other) const {
+  if (prover_ == nullptr && end.theirs.version != wire::kRailVersion) {
+    versions_differ(other, end.theirs.version);
+  }
+  if (prover_ == nullptr && end.theirs.proves != 0) {
+    proofs_differ(other);
+  }
+}
+
+/// Takes the next step after a greeting or a proof has been read.
+Authenticator::Step Authenticator::prove(Handshake& end) {
+  bool const calls = end.side == RailSide::caller;
+  bool const last = end.proving;
+  end.why = end.theirs.version != wire::kRailVersion || end.theirs.proves != 1
+                ? "it does not prove that it belongs to this job"
+                : "";
+  if (end.why.empty() && (calls || last)) {  // the rank that was called waits for the caller's proof first
+    auto const verdict = ask(end);
+    bool const sends = calls != last;
+    if (verdict.what == wire::RailVerdict::What::relayed) {
+      end.why = calls ? wire::relay_text(end.mine, end.theirs) : wire::relay_text(end.theirs, end.mine);
+    } else if (verdict.what == wire::RailVerdict::What::wrong) {
+      end.why = "it does not know this job's key";
+    } else if (sends && !end.send(verdict.own)) {
+      end.why = "the connection broke at once";
+    }
+  }
+  if (!end.why.empty()) {
+    return Step::refused;
+  }
+  end.await_proof();
+  return last ? Step::done : Step::more;
+}
+
+wire::RailVerdict Authenticator::ask(Handshake const& end) {
+  bool const calls = end.side == RailSide::caller;
+  wire::RailClaim const claim{end.side, calls ? end.mine : end.theirs, calls ? end.theirs : end.mine,
+                              end.proving ? std::string(end.proof.data(), end.proof.size()) : std::string()};
+  return prover_->ask(claim, [this] {
+    local_peers_.check(patience_);
+    if (Clock::now() >= patience_.until + local_peers_.stopped()) {
+      throw Failure(fail(Errc::timeout, rank_name(me().rank, me().host) +
+                                            " got no answer from its agent, which is to prove it to ranks of other "
+                                            "nodes"));
+    }
+  });
+}
+
+void Authenticator::versions_differ(RailPeer const& other, std::uint32_t theirs) const {
+  throw Failure(fail(Errc::usage, rank_name(other.rank, other.host) + " speaks version " + std::to_string(theirs) +
+                                      " of the protocol between nodes, " + rank_name(me().rank, me().host) +
+                                      " version " + std::to_string(wire::kRailVersion) +
+                                      ": build all ranks with the same version of cxxrun"));
+}
+
+void Authenticator::proofs_differ(RailPeer const& other) const {
+  throw Failure(fail(Errc::usage, rank_name(other.rank, other.host) + " asks for a proof that " +
+                                      rank_name(me().rank, me().host) +
+                                      " belongs to the job, and no agent proves that: start all ranks with cxxrun, and "
+                                      "let all of them, or none, reach the socket that CXXRUN_PROVER names"));
+}
+
+// ---- the connections of a rail
+
+constexpr int kMeetSlice = 1;         // ms between two checks of the local peers
+constexpr Millis kGuestTime{5000};    // time for a caller to identify itself
+constexpr std::size_t kGuests = 512;  // at the same time; more than a rail has ranks, since each may retry
+constexpr int kAcceptsPerTurn = 64;   // many callers must not delay those already connected
 constexpr Millis kFirstPause{5};
 constexpr Millis kLongestPause{500};
 
-/// Somebody who connected to us.
-struct Guest : Greeted {
+/// A connection from another process.
+struct Guest : Handshake {
   TimePoint until{};
 };
 
 /// A connection that this rank makes.
-struct Dial : Greeted {
+struct Dial : Handshake {
   int node = 0;
   RailChannel channel = RailChannel::data;
-  bool connected = false;  // the kernel says so
+  bool connected = false;  // according to the kernel
   bool done = false;
   TimePoint next{};
   Millis pause = kFirstPause;
@@ -49,20 +249,21 @@ os::UniqueFd& socket_of(Link& link, RailChannel channel) {
   return channel == RailChannel::data ? link.data : link.control;
 }
 
-/// Its other end has gone, and may have called again.
+/// Whether the other end has closed the connection; it may have called again.
 bool has_ended(os::UniqueFd const& fd) {
   char byte = 0;
   ssize_t const n = ::recv(fd.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-class Meeting {
+class RailConnector {
  public:
-  Meeting(RailConfig const& config, RailListener listener, Mates& mates, Patience const& patience, Links& links)
+  RailConnector(RailConfig const& config, RailListener listener, LocalPeers& local_peers, Patience const& patience,
+                Links& links)
       : config_(config),
         listener_(std::move(listener.fd)),
-        introducer_(config, std::move(listener.prover), mates, patience),
-        mates_(mates),
+        authenticator_(config, std::move(listener.prover), local_peers, patience),
+        local_peers_(local_peers),
         patience_(patience),
         links_(links),
         refused_(links.size()) {
@@ -74,13 +275,15 @@ class Meeting {
     }
   }
 
+  /// Until all links are connected: starts the connections that are due, drops callers that are too slow, and handles
+  /// events.
   void run() {
     for (auto missing = first_missing(); missing != links_.end(); missing = first_missing()) {
-      mates_.held_up_by(peer(missing->node).rank);
+      local_peers_.held_up_by(peer(missing->node).rank);
       TimePoint const now = Clock::now();
-      mates_.check(patience_);
-      bool const at_once = config_.are_coming && mates_.hurried(patience_);
-      if (at_once || now >= patience_.until + mates_.stopped()) {
+      local_peers_.check(patience_);
+      bool const at_once = config_.are_coming && local_peers_.gives_up_early(patience_);
+      if (at_once || now >= patience_.until + local_peers_.stopped()) {
         give_up(peer(missing->node));
       }
       for (Dial& dial : dials_) {
@@ -89,11 +292,11 @@ class Meeting {
         }
       }
       while (!guests_.empty() && guests_.front().until <= now) {
-        guests_.pop_front();  // all have the same time: the first is the oldest
+        guests_.pop_front();  // all have the same time limit, so the first is the oldest
       }
       wait();
     }
-    mates_.held_up_by(-1);
+    local_peers_.held_up_by(-1);
   }
 
  private:
@@ -123,7 +326,7 @@ class Meeting {
       if (link.node < config_.node && (!link.data || !link.control)) {
         missing.push_back(name(peer(link.node)) + " has not connected to " + me().address.host + " port " +
                           std::to_string(me().address.port) +
-                          (refused_of(link.node).empty() ? "" : "; of somebody who has: ") + refused_of(link.node));
+                          (refused_of(link.node).empty() ? "" : "; a caller was refused: ") + refused_of(link.node));
       }
     }
     auto const waited = std::chrono::duration_cast<Millis>(patience_.until - patience_.began).count();
@@ -165,16 +368,16 @@ class Meeting {
       return greet(dial);
     }
     switch (dial.read()) {
-      case Greeted::State::incomplete: return;
-      case Greeted::State::gone:
-        return retry(dial, dial.proving ? "it did not take the proof of this rank"
-                                        : "it closed the connection without an answer");
-      case Greeted::State::complete: break;
+      case Handshake::State::incomplete: return;
+      case Handshake::State::gone:
+        return retry(
+            dial, dial.proving ? "it did not accept this rank's proof" : "it closed the connection without an answer");
+      case Handshake::State::complete: break;
     }
-    switch (introducer_.hear_answer(dial, dial.node, dial.channel)) {
-      case Introducer::Step::more: return;
-      case Introducer::Step::refused: refused_of(dial.node) = dial.why; return retry(dial, dial.why);
-      case Introducer::Step::done: break;
+    switch (authenticator_.on_answer(dial, dial.node, dial.channel)) {
+      case Authenticator::Step::more: return;
+      case Authenticator::Step::refused: refused_of(dial.node) = dial.why; return retry(dial, dial.why);
+      case Authenticator::Step::done: break;
     }
     dial.done = true;
     socket_of(links_[static_cast<std::size_t>(dial.node)], dial.channel) = std::move(dial.fd);
@@ -188,7 +391,7 @@ class Meeting {
       return retry(dial, fail(Errc::closed, "cannot connect", error).message());
     }
     prepare(dial.fd.get(), dial.channel);
-    if (!introducer_.greet(dial, dial.node, dial.channel)) {
+    if (!authenticator_.greet(dial, dial.node, dial.channel)) {
       return retry(dial, "the connection broke at once");
     }
     dial.connected = true;
@@ -199,7 +402,7 @@ class Meeting {
     for (int n = 0; n < kAcceptsPerTurn; ++n) {
       os::UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!fd) {
-        return;  // none, or one that has gone again
+        return;  // none, or it has gone already
       }
       if (guests_.size() == kGuests) {
         guests_.pop_front();
@@ -208,11 +411,11 @@ class Meeting {
     }
   }
 
-  /// Whether the guest is done with, either way.
+  /// Whether the guest is finished, successfully or not.
   bool receive(Guest& guest) {
     auto const state = guest.read();
-    if (state != Greeted::State::complete) {
-      return state == Greeted::State::gone;
+    if (state != Handshake::State::complete) {
+      return state == Handshake::State::gone;
     }
     RailGreeting const& theirs = guest.theirs;
     auto const from = std::find_if(config_.peers.begin(), config_.peers.begin() + config_.node,
@@ -224,12 +427,12 @@ class Meeting {
     }
     bool const known = static_cast<std::uint32_t>(theirs.channel) < wire::kRailChannels;
     if (known && stands(node, theirs.channel)) {
-      return true;  // the first stands, whoever comes later with the same words
+      return true;  // the first connection stays, whatever a later caller says
     }
-    switch (introducer_.hear_call(guest, node)) {
-      case Introducer::Step::more: return false;
-      case Introducer::Step::refused: refused_of(node) = guest.why; return true;
-      case Introducer::Step::done: break;
+    switch (authenticator_.on_call(guest, node)) {
+      case Authenticator::Step::more: return false;
+      case Authenticator::Step::refused: refused_of(node) = guest.why; return true;
+      case Authenticator::Step::done: break;
     }
     if (!known) {
       return true;
@@ -259,9 +462,9 @@ class Meeting {
     ::poll(watched_.data(), watched_.size(), kMeetSlice);
     for (std::size_t i = 0; i < links_.size(); ++i) {
       if (watched_[1 + dials_.size() + i].revents != 0) {
-        listen_to(links_[i], config_.generation, patience_);
+        read_farewell(links_[i], config_.generation, patience_);
       }
-      // One that is connected already may fail while others are awaited; it may also have all it wants and leave.
+      // A connected peer may fail while others are awaited. It may also leave, if it has finished.
       if (auto const ended = links_[i].ended; ended && *ended != PeerFailure::Why::left) {
         throw failure_of(links_[i], *ended, config_.generation, patience_);
       }
@@ -280,21 +483,21 @@ class Meeting {
 
   RailConfig const& config_;
   os::UniqueFd listener_;
-  Introducer introducer_;
-  Mates& mates_;
+  Authenticator authenticator_;
+  LocalPeers& local_peers_;
   Patience const& patience_;
   Links& links_;
   std::vector<Dial> dials_;
   std::deque<Guest> guests_;
-  std::vector<std::string> refused_;  ///< by node: why the last one that greeted as its rank is not taken for it
+  std::vector<std::string> refused_;  ///< by node: why the last caller that claimed its rank was refused
   std::vector<pollfd> watched_;
 };
 
 }  // namespace
 
-void connect_rails(RailConfig const& config, RailListener listener, Mates& mates, Patience const& patience,
+void connect_rails(RailConfig const& config, RailListener listener, LocalPeers& local_peers, Patience const& patience,
                    Links& links) {
-  Meeting(config, std::move(listener), mates, patience, links).run();
+  RailConnector(config, std::move(listener), local_peers, patience, links).run();
 }
 
 }  // namespace cxxrun::host

@@ -8,7 +8,7 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/base/os/local_address.hpp"
-#include "src/base/os/spare_ports.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 
 namespace cxxrun::host {
 namespace {
@@ -22,7 +22,7 @@ void set(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof value);
 }
 
-/// And asks every `pause` seconds whether the other host is there.
+/// Disables Nagle's delay, and probes every `pause` seconds whether the other host is alive.
 void send_at_once(int fd, int pause) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -48,12 +48,12 @@ Result<os::UniqueFd> begin_connect(StoreAddress const& address) {
   return fd;
 }
 
-// No limit on what is not acknowledged: a peer that computes for long takes nothing and lives.
+// No limit on unacknowledged data: a peer that computes for a long time reads nothing and is still alive.
 void prepare_data(int fd) {
   send_at_once(fd, 60);
 }
 
-// Keepalive probes are sent where nothing else is; TCP_USER_TIMEOUT is for a farewell that is not acknowledged.
+// Keepalive probes are sent while the connection is idle; TCP_USER_TIMEOUT covers a farewell that is not acknowledged.
 void prepare_control(int fd, Millis silence) {
   constexpr int kProbes = 3;
   auto const pause = std::chrono::duration_cast<std::chrono::seconds>(silence / (kProbes + 1)).count();

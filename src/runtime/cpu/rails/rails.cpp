@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/base/core/rank_name.hpp"
+#include "src/base/core/text.hpp"
 #include "src/runtime/comm/node_map.hpp"
 #include "src/runtime/cpu/node/alarm.hpp"
 
@@ -10,7 +10,7 @@ namespace cxxrun::host {
 namespace {
 
 constexpr std::size_t kCacheLine = 64;                      // parts begin at cache lines
-constexpr std::size_t kStarBytes = std::size_t{64} << 10U;  // a broadcast up to this size goes to everybody at once
+constexpr std::size_t kStarBytes = std::size_t{64} << 10U;  // a broadcast up to this size goes to all nodes directly
 
 wire::Farewell farewell_for(std::exception_ptr const& why, RailPeer const& me) {
   auto const facts = facts_of(why, rank_name(me.rank, me.host));
@@ -31,14 +31,14 @@ Links links_for(RailConfig const& config) {
 
 }  // namespace
 
-Rails::Rails(RailConfig config, RailListener listener, Mates& mates, Patience const& patience)
+Rails::Rails(RailConfig config, RailListener listener, LocalPeers& local_peers, Patience const& patience)
     : config_(std::move(config)),
-      mates_(mates),
+      local_peers_(local_peers),
       links_(links_for(config_)),
       flows_(links_.size()),
       exchange_(links_, config_.node, me().rank, config_.generation) {
   try {
-    connect_rails(config_, std::move(listener), mates, patience, links_);
+    connect_rails(config_, std::move(listener), local_peers, patience, links_);
   } catch (...) {
     fail(std::current_exception());
     throw;
@@ -46,10 +46,10 @@ Rails::Rails(RailConfig config, RailListener listener, Mates& mates, Patience co
 }
 
 Rails::~Rails() {
-  say_farewell(links_, [] { return wire::Farewell{}; });
+  send_farewell(links_, [] { return wire::Farewell{}; });
 }
 
-/// An empty plan for `call`.
+/// Starts an empty plan for `call`.
 void Rails::begin(comm::Call const& call) {
   std::fill(flows_.begin(), flows_.end(), Flow{});
   plan_ = Plan{};
@@ -78,7 +78,7 @@ void Rails::all_reduce(comm::Call const& call, std::byte* data, std::size_t coun
   plan_.part = contribution(me).size();
   plan_.widened = sums != nullptr;
   plan_.round = true;
-  exchange_.run(plan_, mates_, patience);
+  exchange_.run(plan_, local_peers_, patience);
 }
 
 void Rails::reduce_scatter(comm::Call const& call, std::span<std::byte const* const> parts, std::byte* out,
@@ -92,7 +92,7 @@ void Rails::reduce_scatter(comm::Call const& call, std::span<std::byte const* co
   plan_.reduced = out;
   plan_.part = size;
   plan_.widened = sums;
-  exchange_.run(plan_, mates_, patience);
+  exchange_.run(plan_, local_peers_, patience);
 }
 
 void Rails::exchange(comm::Call const& call, std::span<std::span<std::byte const> const> sends,
@@ -101,11 +101,11 @@ void Rails::exchange(comm::Call const& call, std::span<std::span<std::byte const
   for (std::size_t node = 0; node < flows_.size(); ++node) {
     flows_[node] = {sends[node], {}, 0, receives[node]};
   }
-  exchange_.run(plan_, mates_, patience);
+  exchange_.run(plan_, local_peers_, patience);
 }
 
-// Small: the root sends to everybody. Large: a chain, in which every node passes on what has come so far; every link
-// carries the data once.
+// Small data: the root sends to all nodes. Large data: a chain, in which every node passes on what it has received so
+// far, so every link carries the data once.
 void Rails::broadcast(comm::Call const& call, std::span<std::byte> data, int root_node, Patience const& patience) {
   begin(call);
   int const behind = (config_.node - root_node + nodes()) % nodes();
@@ -122,7 +122,7 @@ void Rails::broadcast(comm::Call const& call, std::span<std::byte> data, int roo
     }
   }
   plan_.distance = star ? 0 : std::max(behind - 1, 0);
-  exchange_.run(plan_, mates_, patience);
+  exchange_.run(plan_, local_peers_, patience);
 }
 
 Trouble Rails::trouble() noexcept {
@@ -133,23 +133,23 @@ Trouble Rails::trouble() noexcept {
   return worst;
 }
 
-void Rails::hear(Patience const& patience) {
+void Rails::throw_farewells(Patience const& patience) {
   for (Link& link : links_) {
     if (link.control) {
-      listen_to(link, config_.generation, patience);
+      read_farewell(link, config_.generation, patience);
     }
   }
-  throw_end([](PeerFailure::Why why) { return why != PeerFailure::Why::left; }, patience);
+  throw_first_end([](PeerFailure::Why why) { return why != PeerFailure::Why::left; }, patience);
 }
 
-void Rails::face_trouble(Patience const& patience) {
-  hear(patience);
-  throw_end([](PeerFailure::Why) { return true; }, patience);
+void Rails::throw_trouble(Patience const& patience) {
+  throw_farewells(patience);
+  throw_first_end([](PeerFailure::Why) { return true; }, patience);
 }
 
-/// Of the first link that has ended so.
+/// Throws the failure of the first link whose end satisfies `so`.
 template <class So>
-void Rails::throw_end(So const& so, Patience const& patience) {
+void Rails::throw_first_end(So const& so, Patience const& patience) {
   for (Link const& link : links_) {
     if (link.ended && so(*link.ended)) {
       throw failure_of(link, *link.ended, config_.generation, patience);
@@ -158,7 +158,7 @@ void Rails::throw_end(So const& so, Patience const& patience) {
 }
 
 void Rails::fail(std::exception_ptr const& why) noexcept {
-  say_farewell(links_, [&] { return farewell_for(why, me()); });
+  send_farewell(links_, [&] { return farewell_for(why, me()); });
 }
 
 }  // namespace cxxrun::host

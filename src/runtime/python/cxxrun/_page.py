@@ -118,7 +118,7 @@ class Page:
 
     def show(self, entered: int, what: int = BEGUN, count: int = 0, groups: "Sequence[GroupCount]" = (),
              idle: bool = False) -> None:
-        """`began`: collectives begun in the default group; `what` and `count`: the last one, and whether it is done. `groups`:
+        """`entered`: collectives begun in the default group; `what` and `count`: the last one, and whether it is done. `groups`:
         the other groups, at most GROUPS of them. `idle`: no collective is under way in any group."""
         if entered > 0:
             at = RING + ENTRY * (entered % ENTRIES)

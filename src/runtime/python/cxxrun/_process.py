@@ -15,7 +15,7 @@ _gives_way = False
 
 def page(gives_way: bool = False) -> Optional[_page.Page]:
     """Returns the page, or None; why_not() says why. A forked child has none, and does not use that of its parent. With
-    `gives_way` the page is handed over when an Elastic is made."""
+    `gives_way` the page is handed over when an Elastic is made, unless another caller has asked without it."""
     global _kept, _asked, _why, _gives_way
     _gives_way = gives_way and (_gives_way or not _asked)
     if not _asked:

@@ -52,7 +52,8 @@ class Watch(threading.Thread):
             self.start()
 
     def stop(self) -> None:
-        """The script has ended. The page is cleared, because the last observation may be that others wait for this rank."""
+        """The script has ended. The page says that nothing is known of this rank any more: the last observation may be that others
+        wait for it."""
         if os.getpid() != self._pid:
             return  # a forked child: the page belongs to its parent
         self._ended = True

@@ -22,9 +22,9 @@ TEST_CASE("endpoint: each mistake has a line that names it", "[unit]") {
   CHECK(message("[::1]29400") == "'[::1]29400': '29400' is no port; ports are 0 to 65535");
   CHECK(message("::1") == "'::1': an IPv6 address needs brackets; write [::1]:PORT");
   CHECK(message("[::1") == "'[::1': the bracket is not closed; write [IPV6]:PORT");
-  CHECK(message("[node1]:1") == "'[node1]:1': 'node1' is no host name or address; write HOST:PORT");
+  CHECK(message("[node1]:1") == "'[node1]:1': 'node1' is not a host name or address; write HOST:PORT");
   CHECK(message("tcp://node1:1") == "'tcp://node1:1': '//node1:1' is no port; ports are 0 to 65535");
-  CHECK(message("no de:1") == "'no de:1': 'no de' is no host name or address; write HOST:PORT");
+  CHECK(message("no de:1") == "'no de:1': 'no de' is not a host name or address; write HOST:PORT");
 }
 
 TEST_CASE("endpoint: a number is no host, and only four of them are an address", "[unit]") {

@@ -13,7 +13,7 @@ using cxxrun::compress_hostlist;
 using cxxrun::expand_counts;
 using cxxrun::expand_hostlist;
 
-// Recorded from Slurm 22.05; count 0 stands for "must be refused", but later releases know a suffix.
+// Recorded from Slurm 22.05. A count of 0 means "must be refused"; a suffix is accepted, as in later releases.
 TEST_CASE("hostlist: expands every recorded list as Slurm does", "[unit]") {
   auto const cases = nlohmann::json::parse(cxxrun::testing::read_data("hostlists.json"));
   REQUIRE(cases.size() >= 44);

@@ -36,11 +36,11 @@ TEST_CASE("lease guard: freezes when a lease runs out, again and again, and kill
 
   int looks = 0;
   while (step.what == Enforce::freeze && looks++ < 100) {
-    CHECK(*step.next.wake <= now + Millis{500});  // what was started meanwhile does not run for long
+    CHECK(*step.next.wake <= now + Millis{500});  // processes started meanwhile are frozen soon
     now = *step.next.wake;
     step = look(step.next, t0, now, kTerms);
   }
-  CHECK(now == frozen + Millis{5400});  // the agent is first
+  CHECK(now == frozen + Millis{5400});  // the agent gets to act first
   CHECK(step.what == Enforce::kill);
   step = look(step.next, t0, *step.next.wake, kTerms);
   CHECK(step.what == Enforce::kill);

@@ -51,8 +51,8 @@ TEST_CASE("tcp_ends: a line of /proc/net/tcp or tcp6 is read whole or not at all
 
 TEST_CASE("tcp_ends: who shows as everybody cannot tell users apart", "[unit]") {
   CHECK(tells_users_apart(1500, 65534, "         0          0 4294967295\n"));
-  CHECK(tells_users_apart(65534, 65534, "         0          0 4294967295\n"));  // a user of this machine
-  CHECK(tells_users_apart(0, 65534, "0 1500 1\n"));                              // of a container without root
+  CHECK(tells_users_apart(65534, 65534, "         0          0 4294967295\n"));  // no namespace
+  CHECK(tells_users_apart(0, 65534, "0 1500 1\n"));                              // a container without root
   CHECK_FALSE(tells_users_apart(65534, 65534, ""));                              // a namespace without a map
-  CHECK_FALSE(tells_users_apart(65534, 65534, "0 100000 65536\n"));              // its nobody, and all outside it
+  CHECK_FALSE(tells_users_apart(65534, 65534, "0 100000 65536\n"));  // nobody, and all users outside the namespace
 }

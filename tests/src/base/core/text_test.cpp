@@ -3,6 +3,7 @@
 #include "tests/support/catch.hpp"
 
 using cxxrun::join_first;
+using cxxrun::name_ranks;
 using cxxrun::nearest_word;
 using cxxrun::number_list;
 using cxxrun::parse_unsigned;
@@ -84,4 +85,12 @@ TEST_CASE("text: seconds are shown without needless decimals", "[unit]") {
 TEST_CASE("text: every occurrence is replaced, also adjacent ones", "[unit]") {
   CHECK(cxxrun::replace_all("xxax", "x", "yx") == "yxyxayx");
   CHECK(cxxrun::replace_all("abc", "", "z") == "abc");
+}
+
+TEST_CASE("ranks are named by number, eight at most") {
+  CHECK(name_ranks({2}) == "rank 2");
+  CHECK(name_ranks({2, 3}) == "ranks 2 and 3");
+  CHECK(name_ranks({1, 2, 5}) == "ranks 1, 2 and 5");
+  CHECK(name_ranks({1, 2, 3, 4, 5, 6, 7, 8}) == "ranks 1, 2, 3, 4, 5, 6, 7 and 8");
+  CHECK(name_ranks({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) == "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
 }

@@ -44,10 +44,10 @@ TEST_CASE("file lock: what a lock of another node says is told, what one of this
   { CHECK(try_lock(folder, "lock")); }
   write_file(scratch.at("lock"), "pid 7 on far-away");
   CHECK(lock_holder(folder, "lock") == "pid 7 on far-away");
-  write_file(scratch.at("lock"), "pid 7 on " + host_name());  // it died there; whoever has it now has not signed
+  write_file(scratch.at("lock"), "pid 7 on " + host_name());  // that process died; the holder has not signed
   CHECK(lock_holder(folder, "lock").empty());
   ::chmod(scratch.at("lock").c_str(), 0644);
-  write_file(scratch.at("lock"), "pid 7 on far-away");  // anybody may have it
+  write_file(scratch.at("lock"), "pid 7 on far-away");  // the holder may be any process
   CHECK(lock_holder(folder, "lock").empty());
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("file lock: one that others could have opened is replaced, at once or 
   }
   CHECK(mode_of(scratch.at("lock")) == 0600);
   CHECK_FALSE(folder.leads_to("lock", other.get()));
-  CHECK(::flock(other.get(), LOCK_EX | LOCK_NB) == 0);  // and holds nobody up
+  CHECK(::flock(other.get(), LOCK_EX | LOCK_NB) == 0);  // and blocks no other process
   CHECK(try_lock(folder, "lock"));
   CHECK(cxxrun::test::files_in(scratch.path) == std::set<std::string>{"lock"});
 }
@@ -78,7 +78,7 @@ TEST_CASE("file lock: of many that replace one at once no two have the new one t
   Scratch const scratch;
   write_file(scratch.at("lock"), "");
   ::chmod(scratch.at("lock").c_str(), 0644);
-  write_file(scratch.at("lock.tmp"), "");  // of one that died on the way
+  write_file(scratch.at("lock.tmp"), "");  // left by a process that died
   ::chmod(scratch.at("lock.tmp").c_str(), 0600);
   constexpr int kTimes = 400;
   auto const ends = cxxrun::test::run_ranks(4, [&](int rank) -> std::string {
@@ -91,7 +91,7 @@ TEST_CASE("file lock: of many that replace one at once no two have the new one t
         }
         continue;
       }
-      auto const alone = folder.create("alone");  // EEXIST: somebody else is in
+      auto const alone = folder.create("alone");  // EEXIST: another process is in
       if (!alone) {
         return "rank " + std::to_string(rank) + " is not alone";
       }

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/os/fd_io.hpp"
+#include "src/base/os/fd.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/checkpoint_scratch.hpp"
 #include "tests/support/fixtures.hpp"
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// `act` of another user than root, in a process of its own; "" = all is well.
+/// Runs `act` as a user other than root, in a process of its own; "": it succeeded.
 template <class Act>
 std::string as_user(uid_t user, Act const& act) {
   return cxxrun::test::run_ranks(1,

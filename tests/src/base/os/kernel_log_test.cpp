@@ -20,6 +20,6 @@ TEST_CASE("kernel log: what was logged since, and once", "[process]") {
 
 TEST_CASE("kernel log: one that cannot be opened is empty", "[process]") {
   CHECK(KernelLog("/nowhere/kmsg").read_new().empty());
-  KernelLog real;  // refused, or another's: it neither blocks nor fails
+  KernelLog real;  // it may be refused; it must neither block nor fail
   static_cast<void>(real.read_new());
 }

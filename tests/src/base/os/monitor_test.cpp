@@ -9,11 +9,10 @@
 #include <sys/wait.h>
 
 #include "src/base/core/exit_status.hpp"
-#include "src/base/os/listening.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/spawn.hpp"
-#include "src/base/os/standby_socket.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"
 
@@ -60,7 +59,7 @@ struct Monitored {
   }
 };
 
-// Somebody who goes on, listening on the loopback.
+// A recipient of death notices, listening on the loopback.
 struct RecipientSocket {
   os::UniqueFd fd{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   std::string port;
@@ -74,7 +73,7 @@ struct RecipientSocket {
     port = std::to_string(os::port_of(fd.get()));
   }
 
-  // What the next caller says until it closes.
+  // The bytes of the next caller until it closes.
   [[nodiscard]] std::string hears() const {
     pollfd watched{fd.get(), POLLIN, 0};
     if (poll(&watched, 1, 20'000) != 1) {
@@ -129,12 +128,12 @@ TEST_CASE("monitor: killing the parent kills every descendant, and the agent end
   CHECK(run.wait() == ExitStatus::signalled(SIGKILL));
   CHECK(run.errors.line() == "cxxrun: the parent process of the agent (pid " + std::to_string(run.agent) +
                                  ") is gone; all workers on this node were stopped");
-  CHECK(run.output.rest().empty());  // the agent has closed it: it is gone
+  CHECK(run.output.rest().empty());  // end of file: the agent is gone
 }
 
 namespace {
 
-/// Of a Monitored with `hold`.
+/// The kept port of a Monitored with `hold`.
 std::uint16_t held_port(Monitored& run) {
   int port = 0;
   REQUIRE(std::sscanf(run.output.line().c_str(), "held %d", &port) == 1);
@@ -189,7 +188,7 @@ TEST_CASE("monitor: a signal reaches the agent once, and its exit code comes out
   CHECK(run.output.line() == "signal 15 process");
 
   CHECK(run.wait() == ExitStatus::exited(42));
-  run.fifo.wait_until_all_are_dead();  // what the agent had left
+  run.fifo.wait_until_all_are_dead();  // the processes that the agent had left
 }
 
 TEST_CASE("monitor: a signal sent while the agent is starting is not lost", "[process]") {
@@ -240,7 +239,7 @@ TEST_CASE("shared page: who sent a signal comes over whole, whatever its length"
     page->note_sender(sender);
     CHECK(page->sender() == sender);
   }
-  page->note_sender({1, 0, "kill"});  // shorter than the one before
+  page->note_sender({1, 0, "kill"});  // shorter than the name before
   CHECK(page->sender() == os::Sender{1, 0, "kill"});
 }
 
@@ -265,7 +264,7 @@ TEST_CASE("monitor: under nohup a hang-up means nothing", "[process]") {
 
 namespace {
 
-/// False: it has ended.
+/// False: the process has ended.
 bool wait_until_stopped(pid_t pid) {
   for (;;) {
     auto const stat = os::read_stat(pid);
@@ -292,11 +291,10 @@ TEST_CASE("monitor: workers of an agent that is stopped are frozen at the end of
   }
 
   CHECK(run.errors.line() == "cxxrun: the lease of this node has run out, and the agent (pid " +
-                                 std::to_string(run.agent) +
-                                 ") has had no new one for its workers, which were frozen: they are killed");
+                                 std::to_string(run.agent) + ") has had no new one: its frozen workers are killed");
   run.fifo.wait_until_all_are_dead();
 
-  CHECK(os::read_stat(run.agent).has_value());  // it is not the parent's to end
+  CHECK(os::read_stat(run.agent).has_value());  // the parent must not kill it
   kill(run.agent, SIGCONT);
   kill(run.parent, SIGTERM);
   CHECK(run.wait() == ExitStatus::exited(42));
@@ -315,7 +313,7 @@ TEST_CASE("monitor: a parent that was suspended with everything else freezes the
   REQUIRE(kill(run.parent, SIGCONT) == 0);
   CHECK(wait_until_stopped(worker));
 
-  CHECK(run.errors.line().find("which were frozen: they are killed") != std::string::npos);  // no new lease came
+  CHECK(run.errors.line().find("its frozen workers are killed") != std::string::npos);  // no new lease came
   run.fifo.wait_until_all_are_dead();
   kill(run.agent, SIGKILL);
   CHECK(run.wait() == ExitStatus::exited(128 + SIGKILL));
@@ -348,7 +346,7 @@ TEST_CASE("monitor: an agent whose parent was killed sends the death notice itse
 }
 
 TEST_CASE("monitor: a recipient that does not answer holds nobody up for longer than a second", "[process]") {
-  RecipientSocket silent;  // the kernel takes the call, nobody ever reads or closes
+  RecipientSocket silent;  // the kernel accepts the call, but no process reads or closes
   Monitored run({"0", "farewell", silent.port});
 
   auto const then = Clock::now();

@@ -37,11 +37,11 @@ TEST_CASE("newer_libc: an old libc's wait by the steady clock ends at its deadli
   pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
   std::mutex mutex;
   std::scoped_lock const lock(mutex);
-  for (auto const begin = Clock::now(); Clock::now() < begin + 1s;) {  // both clocks come to a full second meanwhile
+  for (auto const begin = Clock::now(); Clock::now() < begin + 1s;) {  // meanwhile both clocks pass a full second
     auto const end = Clock::now() + 20ms;
     REQUIRE(wait_until(condition, mutex, end) == ETIMEDOUT);
     CHECK(Clock::now() > end - 5ms);
-    CHECK(Clock::now() < end + 500ms);  // less than a second that was carried wrongly
+    CHECK(Clock::now() < end + 500ms);  // a wrong carry would be a second
   }
 }
 

@@ -1,4 +1,4 @@
-// newer_libc.c as it works with glibc 2.28 and 2.29, which lack pthread_cond_clockwait: the look-up finds nothing.
+// newer_libc.c as with glibc 2.28 and 2.29, which lack pthread_cond_clockwait: dlsym finds nothing.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@ static void* find_nothing(void* handle, char const* name) {
 
 #define dlsym find_nothing
 #define pthread_cond_clockwait clockwait_of_old_libc
-// Nothing else of the file may take the place of what this libc has.
+// Its other functions must not replace those of this libc.
 #define close_range close_range_of_old_libc
 #define arc4random arc4random_of_old_libc
 #define _dl_find_object find_object_of_old_libc

@@ -58,8 +58,7 @@ TEST_CASE("path owners: who has been given a directory may have made what is in 
   CHECK(strange({kProject, in_project}) == "");
   CHECK(strange({kProject, {"/project/link", kChief, true, kChief, true, false}}) == "");
   CHECK(strange({kProject, {"/project/ckpt", kOther, false, kChief, true, false}}) == "/project/ckpt");
-  CHECK(strange({kProject, {"/project/ckpt", kOther, false, kChief, false, false}}) ==
-        "");  // the chief has put it there
+  CHECK(strange({kProject, {"/project/ckpt", kOther, false, kChief, false, false}}) == "");  // the chief made it
 }
 
 TEST_CASE("path owners: what others may rename is loose, and so is what another user owns the way to", "[process]") {

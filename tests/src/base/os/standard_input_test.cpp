@@ -11,7 +11,7 @@ using cxxrun::os::UniqueFd;
 
 namespace {
 
-/// Another standard input, for as long as it lives.
+/// Replaces standard input during its lifetime.
 class Input {
  public:
   explicit Input(int fd) { dup2(fd, STDIN_FILENO); }

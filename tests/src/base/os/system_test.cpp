@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "src/base/os/process_info.hpp"
-#include "src/base/os/process_usage.hpp"
 #include "src/base/os/spawn.hpp"
 #include "tests/support/catch.hpp"
 

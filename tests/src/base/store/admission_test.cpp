@@ -24,8 +24,8 @@ std::string const kNoAgent = kRefused + "no agent of this job is at that address
 struct Callers {
   WaitingCallers all{kOwn};
   TimePoint now{};
-  Callers() { all.come({1, ends()}, now); }
-  [[nodiscard]] std::optional<CallerVerdict> found(Owner owner) { return all.hear(OwnerFound{1, std::move(owner)}); }
+  Callers() { all.add({1, ends()}, now); }
+  [[nodiscard]] std::optional<CallerVerdict> found(Owner owner) { return all.on_news(OwnerFound{1, std::move(owner)}); }
 };
 
 }  // namespace
@@ -57,18 +57,18 @@ TEST_CASE("admission: what this host alone can decide", "[unit]") {
   CHECK(decide_here(Access::user, true, ends(), {}, kOwn) == std::nullopt);
   CHECK(decide_here(Access::hosts, true, ends(), {}, kOwn) == std::nullopt);
   CHECK(decide_here(Access::hosts, true, ends("127.0.0.1:9"), {}, kOwn) == std::nullopt);
-  // Nobody else knows of loopback addresses, or there is nobody to ask.
+  // No other host knows of our loopback addresses; and without other hosts there is none to ask.
   CHECK(decide_here(Access::user, true, ends("127.0.0.1:9"), {}, kOwn)
             ->find("no process of its host has this connection") != std::string::npos);
   CHECK(decide_here(Access::user, false, ends(), {}, kOwn) ==
-        kRefused + "nobody can say whose it is on another host (--store-access any)");
+        kRefused + "no other host can be asked for its owner (--store-access any)");
 }
 
 TEST_CASE("admission: the caller's host decides", "[unit]") {
   Callers callers;
   CHECK(callers.all.take_questions() == std::vector<CallerQuestion>{{1, ends()}});
   CHECK(callers.all.take_questions().empty());
-  CHECK_FALSE(callers.all.hear(HostsAsked{1, 1}));
+  CHECK_FALSE(callers.all.on_news(HostsAsked{1, 1}));
   SECTION("ours") {
     CHECK(callers.found({Kind::ours, 0, ""}) == CallerVerdict{1, ""});
   }
@@ -79,18 +79,18 @@ TEST_CASE("admission: the caller's host decides", "[unit]") {
     CHECK(callers.found({Kind::unknown, 0, "no INET_DIAG"}) ==
           CallerVerdict{1, kRefused + "its host cannot tell whose it is: no INET_DIAG (--store-access hosts|any)"});
   }
-  CHECK_FALSE(callers.found({Kind::ours, 0, ""}));  // it is over
+  CHECK_FALSE(callers.found({Kind::ours, 0, ""}));  // the verdict was given
   CHECK_FALSE(callers.all.due());
 }
 
 TEST_CASE("admission: nobody at that address", "[unit]") {
   Callers callers;
-  CHECK(callers.all.hear(HostsAsked{1, 0}) == CallerVerdict{1, kNoAgent});
+  CHECK(callers.all.on_news(HostsAsked{1, 0}) == CallerVerdict{1, kNoAgent});
 }
 
 TEST_CASE("admission: of several hosts with one address the first that has it decides, or the last of all", "[unit]") {
   Callers callers;
-  CHECK_FALSE(callers.all.hear(HostsAsked{1, 3}));
+  CHECK_FALSE(callers.all.on_news(HostsAsked{1, 3}));
   CHECK_FALSE(callers.found({}));
   SECTION("the second has it") {
     CHECK(callers.found({Kind::ours, 0, ""}) == CallerVerdict{1, ""});
@@ -103,9 +103,9 @@ TEST_CASE("admission: of several hosts with one address the first that has it de
 
 TEST_CASE("admission: who is not judged in time is refused, and who has gone is not asked about", "[unit]") {
   Callers callers;
-  callers.all.come({2, ends("10.1.2.4:1")}, callers.now + 1s);
-  callers.all.come({3, ends("10.1.2.4:2")}, callers.now + 1s);
-  callers.all.leave(3);
+  callers.all.add({2, ends("10.1.2.4:1")}, callers.now + 1s);
+  callers.all.add({3, ends("10.1.2.4:2")}, callers.now + 1s);
+  callers.all.remove(3);
   CHECK(callers.all.take_questions().size() == 2);
   CHECK(callers.all.due() == callers.now + 2s);
   CHECK(callers.all.expire(callers.now + 1999ms).empty());
@@ -118,9 +118,9 @@ TEST_CASE("admission: a crowd waits outside", "[unit]") {
   WaitingCallers all;
   for (std::uint64_t id = 1; id <= WaitingCallers::kMost; ++id) {
     CHECK_FALSE(all.full());
-    all.come({id, ends()}, TimePoint{});
+    all.add({id, ends()}, TimePoint{});
   }
   CHECK(all.full());
-  all.leave(7);
+  all.remove(7);
   CHECK_FALSE(all.full());
 }

@@ -15,7 +15,7 @@ const std::string ready(1, kStoreReady);
 const std::string not_ready(1, kStoreNotReady);
 const std::string cancelled(1, kStoreWaitCancelled);
 
-// A store and the shortest way to talk to it; connection 1 unless said otherwise.
+// A store, and short calls to it; from connection 1 by default.
 struct Bench {
   KvStore kv;
 

@@ -1,4 +1,4 @@
-// Who is let in to a store. Other users are in tests/launcher/programs/store_program_test.py, other hosts in
+// Who is admitted to a store. Other users are in tests/launcher/programs/store_program_test.py, other hosts in
 // tests/jobs/store_access_test.py.
 #include <condition_variable>
 #include <mutex>
@@ -13,7 +13,7 @@ using cxxrun::test::RawClient;
 
 namespace {
 
-/// A store that asks the test about its callers.
+/// A store whose questions about callers the test answers.
 struct Guarded {
   explicit Guarded(StoreAccess access)
       : server([this](std::string const& line) { note([&] { warned += line + "\n"; }); }),
@@ -61,7 +61,7 @@ TEST_CASE("store_access: this user's own connections are let in without a questi
   client.send(kCount);
   CHECK(client.receive(8) == encode_number_reply(0));
   auto other = cxxrun::Store::connect({"::1", store.port}, cxxrun::Store::Millis(cxxrun::test::kGuardMs));
-  if (other) {  // a machine may be without IPv6
+  if (other) {  // a machine may lack IPv6
     CHECK(other->num_keys().value() == 0);
   }
   auto mapped = cxxrun::Store::connect({"::ffff:127.0.0.1", store.port}, cxxrun::Store::Millis(cxxrun::test::kGuardMs));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <fstream>
 #include <mutex>
 #include <sys/resource.h>
 
@@ -26,7 +27,7 @@ std::string greeted(StoreRequest const& request) {
   return encode_request(request, StoreDialect::greeted);
 }
 
-// What this process has in memory.
+// The resident memory of this process.
 long resident() {
   long all = 0;
   long pages = 0;
@@ -34,14 +35,14 @@ long resident() {
   return pages * 4096;
 }
 
-// Whether the store answers somebody new.
+// Whether the store answers a new connection.
 bool serves(std::uint16_t port) {
   RawClient const other(port);
   other.send(plain(AddRequest{"served", 0}));
   return other.receive(8).size() == 8;
 }
 
-/// A store with limits of its own, and what it has warned of.
+/// A store with limits of its own, and its warnings.
 struct Limited {
   explicit Limited(cxxrun::store::StoreLimits limits)
       : server(
@@ -349,7 +350,7 @@ TEST_CASE("store_server: who takes no reply goes when others wait for the room",
   REQUIRE(hoards.receive(8).size() == 8);  // the reply has begun
 
   CHECK(serves(f.port));
-  CHECK(f.said("it does not take its replies, and others wait for the room"));
+  CHECK(f.said("it does not read its replies, and others wait for the memory"));
 }
 
 TEST_CASE("store_server: a connection gives the memory of a large reply back once it has gone", "[process]") {
@@ -395,13 +396,13 @@ TEST_CASE("store_server: connections leave half of the descriptors to others, an
   CHECK(f.said("cannot accept a connection"));
   clients.erase(clients.begin(), clients.begin() + 5);
   CHECK(clients.back()->receive(8).size() == 8);
-  for (int i = 0; i < 5; ++i) {  // whoever goes makes room for one, and it is full again
+  for (int i = 0; i < 5; ++i) {  // one leaves, another takes its place, and the store is full again
     clients.push_back(std::make_unique<RawClient>(f.port));
     clients.back()->send(plain(AddRequest{"n", 1}));
     clients.erase(clients.begin());
     CHECK(clients.back()->receive(8).size() == 8);
   }
-  CHECK(f.lines_said() == 1);  // and not each time
+  CHECK(f.lines_said() == 1);  // not once each time
 }
 
 TEST_CASE("store_server: what there is no memory for closes its connection and nothing else", "[process]") {
@@ -424,7 +425,7 @@ TEST_CASE("store_server: what there is no memory for closes its connection and n
     }
     asks.send(plain(MultiGetRequest{{"big", "big", "big", "big", "big", "big"}}));
     bool const closed = asks.closed_by_server();
-    return closed && f.said("there is no memory for what it asks") && serves(f.port) ? "goes on" : "does not";
+    return closed && f.said("there is not enough memory for its request") && serves(f.port) ? "goes on" : "does not";
   });
   CHECK(ends[0].returned());
   CHECK(ends[0].said == "goes on");

@@ -20,7 +20,7 @@ std::string text(std::string const& s) {
   return u64(s.size()) + s;
 }
 
-// A request points into what it was decoded from; this stands for it afterwards.
+// A request points into the bytes that it was decoded from; these are bytes that outlive them.
 std::string kept(StoreRequest const& request) {
   return encode_request(request, StoreDialect::greeted);
 }

@@ -1,4 +1,4 @@
-// AgentLink: what a worker hears from its agent, and what it does when it hears nothing.
+// AgentLink: what a worker does with the messages of its agent, and without them.
 #include "src/base/worker/agent_link.hpp"
 
 #include <atomic>
@@ -135,7 +135,7 @@ TEST_CASE("agent link: waits are given up where the agent asks for it, in that g
   it.worker.page->heard = 0;
   await_heard(1);
   CHECK(asked == 1);
-  await_heard(3);  // nobody watches that
+  await_heard(3);  // no Watch is on it
   CHECK(asked == 1);
 }
 
@@ -151,14 +151,14 @@ TEST_CASE("agent link: a parked worker goes on with the generation that the agen
   });
   auto const resume = it.link->next_generation({1, "rank 2 died"});
   other.join();
-  CHECK(told == 1);  // whoever parks holds nothing more of that generation
+  CHECK(told == 1);  // a parked worker holds nothing of that generation
   CHECK(resume.generation == 3);
   auto const lookup = variables_of(resume.environment);
   CHECK(std::string(lookup("RANK")) == "5");
   CHECK(std::string(lookup("CXXRUN_X")) == "a=b");
   CHECK(std::string(lookup("PATH")) == std::getenv("PATH"));
   CHECK(lookup("CXXRUN_NO_SUCH") == nullptr);
-  CHECK(it.link->next_generation({2, "another Communicator"}).generation == 3);  // and nothing is asked for again
+  CHECK(it.link->next_generation({2, "another Communicator"}).generation == 3);  // without asking the agent again
 }
 
 TEST_CASE("agent link: a parked worker waits for a while where the agent knows of nothing wrong, else for ever") {

@@ -37,7 +37,7 @@ bool understood(std::string_view bytes) {
 TEST_CASE("every packet between a worker and its agent reads back as it was written") {
   for (auto const& packet : kWorkers) {
     CHECK(decode_from_worker(encode(packet)) == packet);
-    CHECK_FALSE(decode_from_agent(encode(packet)));  // nobody is answered with its own words
+    CHECK_FALSE(decode_from_agent(encode(packet)));  // no message of a worker is one of an agent
   }
   for (auto const& packet : kAgents) {
     CHECK(decode_from_agent(encode(packet)) == packet);

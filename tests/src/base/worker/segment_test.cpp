@@ -20,10 +20,11 @@ using namespace std::chrono_literals;
 using cxxrun::Clock;
 using cxxrun::Errc;
 using cxxrun::Result;
-using cxxrun::host::fetch_segment;
-using cxxrun::host::listen_for_segments;
-using cxxrun::host::make_segment;
+using cxxrun::os::listen_local;
 using cxxrun::os::UniqueFd;
+using cxxrun::worker::fetch_segment;
+using cxxrun::worker::make_segment;
+using cxxrun::worker::serve_segment;
 
 namespace {
 
@@ -33,7 +34,7 @@ cxxrun::TimePoint guard() {
   return Clock::now() + 60s;
 }
 cxxrun::TimePoint soon() {
-  return Clock::now() + 50ms;  // for what must end without an answer
+  return Clock::now() + 50ms;  // for calls that must end without an answer
 }
 
 ino_t inode_of(int fd) {
@@ -42,7 +43,7 @@ ino_t inode_of(int fd) {
   return what.st_ino;
 }
 
-/// A connection that says whatever it likes.
+/// A connection that sends arbitrary bytes.
 class Stranger {
  public:
   explicit Stranger(std::string const& name) : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
@@ -77,7 +78,7 @@ TEST_CASE("segment: grows, does not shrink, and is not left to programs that are
 }
 
 TEST_CASE("segment: the mates of a leader get the same memory", "[process]") {
-  auto server = listen_for_segments().value();
+  auto server = listen_local().value();
   UniqueFd const segment = make_segment().value();
   REQUIRE(ftruncate(segment.get(), 4096) == 0);
   auto const ends = cxxrun::test::run_ranks(4, [&](int rank) -> std::string {
@@ -101,7 +102,7 @@ TEST_CASE("segment: the mates of a leader get the same memory", "[process]") {
 }
 
 TEST_CASE("segment: who does not come is named", "[process]") {
-  auto server = listen_for_segments().value();
+  auto server = listen_local().value();
   UniqueFd const segment = make_segment().value();
   auto fetched = std::async(std::launch::async, [&] { return fetch_segment(server.name, kKey, 2, guard()); });
 
@@ -117,13 +118,13 @@ TEST_CASE("segment: who does not come is named", "[process]") {
 
 TEST_CASE("segment: a node of many ranks may ask all at once, before anybody serves", "[process]") {
   constexpr int kRanks = 100;
-  auto server = listen_for_segments().value();
+  auto server = listen_local().value();
   UniqueFd const segment = make_segment().value();
   std::vector<UniqueFd> asking;
   std::vector<int> ranks;
   for (int rank = 1; rank <= kRanks; ++rank) {
-    asking.push_back(cxxrun::host::connect_for_segment(server.name, 60'000).value());
-    REQUIRE(cxxrun::host::send_request(asking.back().get(), {kKey, rank}));
+    asking.push_back(cxxrun::os::connect_local(server.name, 60'000).value());
+    REQUIRE(cxxrun::worker::request_segment(asking.back().get(), {kKey, rank}));
     ranks.push_back(rank);
   }
 
@@ -132,17 +133,17 @@ TEST_CASE("segment: a node of many ranks may ask all at once, before anybody ser
   INFO((served ? "" : served.error().message()));
   CHECK(served);
   for (UniqueFd const& each : asking) {
-    CHECK(cxxrun::host::receive_segment(each.get()));
+    CHECK(cxxrun::worker::receive_segment(each.get()));
   }
 }
 
 TEST_CASE("segment: strangers, half requests and silence end nothing", "[process]") {
-  auto server = listen_for_segments().value();
+  auto server = listen_local().value();
   UniqueFd const segment = make_segment().value();
   auto serving =
       std::async(std::launch::async, [&] { return serve_segment(server, segment.get(), kKey, {1}, guard()); });
   std::vector<Stranger> silent;
-  for (int i = 0; i < 80; ++i) {  // more than are kept
+  for (int i = 0; i < 80; ++i) {  // more than the server keeps
     silent.emplace_back(server.name);
   }
   for (std::string const& bytes :
@@ -158,7 +159,7 @@ TEST_CASE("segment: strangers, half requests and silence end nothing", "[process
 
   CHECK(wrong_key.error().code == Errc::refused);
   CHECK(wrong_rank.error().code == Errc::refused);
-  CHECK(wrong_rank.error().context.ends_with("rank 7 has it already or is not of this node"));
+  CHECK(wrong_rank.error().context.ends_with("rank 7 already has it or is not on this node"));
   REQUIRE(mine);
   CHECK(inode_of(mine->get()) == inode_of(segment.get()));
   CHECK(serving.get());
@@ -166,8 +167,8 @@ TEST_CASE("segment: strangers, half requests and silence end nothing", "[process
 
 TEST_CASE("segment: fetching ends when nobody serves", "[process]") {
   std::string gone;
-  { gone = listen_for_segments().value().name; }
-  auto const silent = listen_for_segments().value();
+  { gone = listen_local().value().name; }
+  auto const silent = listen_local().value();
 
   CHECK(fetch_segment(gone, kKey, 1, guard()).error().code == Errc::closed);
   CHECK(fetch_segment(silent.name, kKey, 1, soon()).error().code == Errc::timeout);
@@ -177,9 +178,9 @@ TEST_CASE("segment: fetching ends when nobody serves", "[process]") {
 
 TEST_CASE("segment: another user is turned away at either end", "[process]") {
   if (geteuid() != 0) {
-    return;  // only root can become somebody else
+    return;  // only root can become another user
   }
-  auto server = listen_for_segments().value();
+  auto server = listen_local().value();
   UniqueFd const segment = make_segment().value();
   std::array<int, 2> turn{};
   REQUIRE(pipe2(turn.data(), O_CLOEXEC) == 0);
@@ -196,7 +197,7 @@ TEST_CASE("segment: another user is turned away at either end", "[process]") {
       bool const my_turn = read(turn[0], &byte, 1) == 1;  // the server is there until rank 1 has been turned away
       return my_turn && fetch_segment(server.name, kKey, rank, guard()) ? "fetched" : "failed";
     }
-    Stranger const stranger(server.name);  // even one that does not look at whose socket it is
+    Stranger const stranger(server.name);  // not even a caller that does not check the owner of the socket
     bool const turned_away = stranger.hear() <= 0;
     auto const own = fetch_segment(server.name, kKey, 2, guard());
     bool const told = write(turn[1], &byte, 1) == 1;
@@ -216,7 +217,7 @@ TEST_CASE("segment: a crowd of another user's does not keep whoever accepts from
     return;
   }
   constexpr int kCrowd = 200;
-  auto const socket = listen_for_segments().value();
+  auto const socket = listen_local().value();
   auto const ends = cxxrun::test::run_ranks(1, [&](int) -> std::string {
     if (setuid(65534) != 0) {
       return "cannot become nobody";
@@ -227,11 +228,11 @@ TEST_CASE("segment: a crowd of another user's does not keep whoever accepts from
     return "called";
   });
   REQUIRE(ends[0].said == "called");
-  UniqueFd const own = cxxrun::host::connect_for_segment(socket.name, 60'000).value();
+  UniqueFd const own = cxxrun::os::connect_local(socket.name, 60'000).value();
 
   int turns = 1;
   for (UniqueFd mine; !mine; ++turns) {
-    mine = cxxrun::host::accept_same_user(socket.fd.get());
+    mine = cxxrun::os::accept_same_user(socket.fd.get());
     REQUIRE((mine || errno == EAGAIN));
     REQUIRE(turns <= kCrowd);
   }
@@ -241,17 +242,17 @@ TEST_CASE("segment: a crowd of another user's does not keep whoever accepts from
 TEST_CASE("segment: a socket in a directory is met by its path, and nobody is there once it is gone", "[process]") {
   std::string directory = "/tmp/cxxrun-test-XXXXXX";
   REQUIRE(mkdtemp(directory.data()) != nullptr);
-  auto const socket = listen_for_segments(directory).value();
+  auto const socket = listen_local(directory).value();
   CHECK(socket.name.starts_with(directory + "/"));
-  CHECK(cxxrun::host::connect_for_segment(socket.name, 60'000));
+  CHECK(cxxrun::os::connect_local(socket.name, 60'000));
   unlink(socket.name.c_str());
-  CHECK(cxxrun::host::connect_for_segment(socket.name, 60'000).error().code == Errc::closed);
-  CHECK_FALSE(listen_for_segments(directory + std::string(100, 'x')));
+  CHECK(cxxrun::os::connect_local(socket.name, 60'000).error().code == Errc::closed);
+  CHECK_FALSE(listen_local(directory + std::string(100, 'x')));
   rmdir(directory.c_str());
 }
 
 TEST_CASE("segment: only memory that cannot shrink is taken", "[process]") {
-  auto server = listen_for_segments().value();
+  auto server = listen_local().value();
   UniqueFd const shrinks(memfd_create("other", MFD_CLOEXEC));
   auto fetched = std::async(std::launch::async, [&] { return fetch_segment(server.name, kKey, 1, guard()); });
 

@@ -1,4 +1,4 @@
-// Checkpoint: damaged files, writers that die, disks and directories that cannot be used.
+// Checkpoint: damaged files, dying writers, unusable disks and directories.
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -78,7 +78,7 @@ TEST_CASE("checkpoint: a directory with a checkpoint's name makes way for it and
     save(checkpoint, 1);
     fs::create_directory(scratch.at(step_file(9)));
     write_file(scratch.at(step_file(9) + "/file"), "as it was");
-    chmod(scratch.at(step_file(9)).c_str(), 0);  // nor is one that may not be read taken for a checkpoint
+    chmod(scratch.at(step_file(9)).c_str(), 0);  // an unreadable file is not ignored either
     auto const before = checkpoint.latest();
     Checkpoint const again({.directory = scratch.path, .model = "m"}, 1);
     auto const told = before && before->step == 1 && before->skipped.size() == 1 ? before->skipped[0] : "nothing";
@@ -104,9 +104,9 @@ TEST_CASE("checkpoint: when all files are damaged a run begins anew, or with ref
   }
   CHECK(found(false) == "none");
   CHECK(found(true) == "checkpoint directory \"" + scratch.path +
-                           "\": none of its checkpoints is whole: " + scratch.at(step_file(2)) +
-                           ": does not begin like a checkpoint (and 1 more); put a whole one " +
-                           "there, or give an empty directory to begin anew");
+                           "\": all of its checkpoints are damaged: " + scratch.at(step_file(2)) +
+                           ": is not a checkpoint file (and 1 more); restore one, or use an empty directory to start " +
+                           "from scratch");
   Checkpoint whole({.directory = scratch.path, .model = "m"}, 1);
   save(whole, 1);
   CHECK(found(true) == "one");
@@ -135,7 +135,7 @@ TEST_CASE("checkpoint: kill -9 at any moment leaves the last whole one, and step
       REQUIRE(read(ends[0], &said, sizeof said) == sizeof said);
       ++waited;
     }
-    usleep(static_cast<useconds_t>(random() % 10'000));  // any moment will do: nothing is waited for here
+    usleep(static_cast<useconds_t>(random() % 10'000));  // any moment is good: this waits for nothing
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
     while (read(ends[0], &said, sizeof said) > 0) {
@@ -143,7 +143,7 @@ TEST_CASE("checkpoint: kill -9 at any moment leaves the last whole one, and step
     close(ends[0]);
 
     auto const loaded = Checkpoint(options, static_cast<std::uint64_t>(round)).latest();
-    REQUIRE((loaded ? loaded->step : 0) >= std::max(last, said));  // what a save has returned for is there
+    REQUIRE((loaded ? loaded->step : 0) >= std::max(last, said));  // every save that has returned is there
     if (loaded) {
       REQUIRE(right(*loaded));
       CHECK(loaded->skipped.empty());
@@ -164,7 +164,7 @@ TEST_CASE("checkpoint: a checkpoint of another model is refused before anything 
   CHECK(error.code == Errc::usage);
   CHECK(error.message() ==
         scratch.at(step_file(1)) + " is a checkpoint of model \"one\", not of \"two\": name another directory");
-  save(one, 2);  // the refused one did not take the directory
+  save(one, 2);  // the refused one did not take the directory over
   CHECK(one.latest()->step == 2);
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("checkpoint: directories that cannot be one are refused with the remed
   CHECK(contains(open(scratch.at("no/ckpt/")).context, "\"" + scratch.at("no") + "\" does not exist: make it"));
   CHECK(contains(open(scratch.path, 0).context, "keep is 0"));
   write_file(scratch.at("generation"), "7\n");
-  CHECK(contains(open(scratch.path).context, scratch.at("generation") + " is not what"));
+  CHECK(contains(open(scratch.path).context, scratch.at("generation") + " is not a valid claim"));
 }
 
 TEST_CASE("checkpoint: links in the place of what writers share lead nowhere", "[process]") {
@@ -196,11 +196,11 @@ TEST_CASE("checkpoint: links in the place of what writers share lead nowhere", "
   auto const error = error_of([&] { Checkpoint({.directory = scratch.at("ckpt"), .model = "m"}, 1); });
   CHECK(cxxrun::testing::read_file(scratch.at("precious")) == "as it was");
   if (name == "generation.tmp") {
-    CHECK(error.message().empty());  // taken away, as what a dead writer has left is
+    CHECK(error.message().empty());  // removed, like what a dead writer has left
   } else if (name == "generation" && hard) {
-    CHECK(contains(error.context, link + " is not what a checkpoint directory has there"));
+    CHECK(contains(error.context, link + " is not a valid claim of a checkpoint directory"));
   } else {
-    CHECK(contains(error.context, link + " is a link or no file, and may lead anywhere: remove it"));
+    CHECK(contains(error.context, link + " is a symbolic link or not a regular file: remove it"));
   }
 }
 
@@ -278,7 +278,7 @@ TEST_CASE("checkpoint: a full disk loses nothing that is there", "[process]") {
     CHECK(files_in(scratch.path) == before);
     CHECK(checkpoint.saved_step() == 1);
     CHECK(right(*checkpoint.latest()));
-    save(checkpoint, 3, 40'000);  // goes on when there is room
+    save(checkpoint, 3, 40'000);  // works again when there is space
     CHECK(checkpoint.latest()->step == 3);
   }
   umount(scratch.path.c_str());

@@ -122,7 +122,7 @@ TEST_CASE("checkpoint: sizes are added up in 63 bits, and no further", "[unit]")
   CHECK_FALSE(file_bytes(large));
   large.blobs[0].size = ~std::uint64_t{0};
   CHECK_FALSE(file_bytes(large));
-  CHECK_FALSE(decode(encode(large), header_bytes(large) + 23));  // what the sum would be without care
+  CHECK_FALSE(decode(encode(large), header_bytes(large) + 23));  // the sum if it overflowed
 }
 
 TEST_CASE("checkpoint: what cannot be saved is refused by name", "[unit]") {

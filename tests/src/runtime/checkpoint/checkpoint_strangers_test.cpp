@@ -1,4 +1,4 @@
-// Checkpoint: another user of the same node, in directories of every mode.
+// Checkpoint: attacks by another user of the same node, in directories of every mode.
 #include <algorithm>
 #include <fcntl.h>
 #include <filesystem>
@@ -29,7 +29,7 @@ bool is_root() {
   return geteuid() == 0;
 }
 
-/// A directory of the victim's in a place that others can reach.
+/// A directory of the victim in a place that others can reach.
 std::string make_victims(Scratch const& scratch, mode_t mode) {
   std::string const path = scratch.at("ckpt");
   fs::create_directory(path);
@@ -39,7 +39,7 @@ std::string make_victims(Scratch const& scratch, mode_t mode) {
   return path;
 }
 
-/// What happens to a user who makes a checkpoint in this directory.
+/// The result for a user who makes a checkpoint in this directory.
 std::string opened_by(uid_t user, std::string const& directory) {
   return run_ranks(1,
                    [&](int) {
@@ -51,7 +51,7 @@ std::string opened_by(uid_t user, std::string const& directory) {
       .said;
 }
 
-/// Locks what writers lock, where it can open it, until the file `end` is there; how much that was.
+/// Locks the files that writers lock, if it can open them, until the file `end` exists; returns how many.
 std::size_t lock_all(std::string const& directory, std::string const& end) {
   std::map<std::string, int> had;
   for (std::uint64_t step = 1; !fs::exists(end);) {
@@ -192,5 +192,5 @@ TEST_CASE("checkpoint: a stranger's claim and links to checkpoints are not belie
     auto const loaded = checkpoint.latest();
     return std::to_string(loaded->step) + (loaded->skipped.empty() ? "" : loaded->skipped[0]);
   });
-  CHECK(contains(ends[0].said, "1" + ckpt + "/" + step_file(9) + ": is a link or no file"));
+  CHECK(contains(ends[0].said, "1" + ckpt + "/" + step_file(9) + ": is a symbolic link or not a regular file"));
 }

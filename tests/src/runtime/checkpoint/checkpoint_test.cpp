@@ -1,4 +1,4 @@
-// Checkpoint: what is saved is found, by whom it may be, and generations.
+// Checkpoint: saving and loading, and generations.
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -59,7 +59,7 @@ TEST_CASE("checkpoint: an older generation is refused, at once and in the middle
   CHECK(contains(error.message(), scratch.path));
   CHECK(contains(error.message(), "generation 7 of run a owns the directory, and this process is of generation 6"));
   CHECK(old.saved_step() == 1);
-  CHECK(old.latest()->step == 1);  // reading goes on
+  CHECK(old.latest()->step == 1);  // reading still works
   save(fresh, 2);
   CHECK(error_of([&] { Checkpoint({.directory = scratch.path, .model = "m", .run = "a"}, 6); }).code == Errc::refused);
   CHECK(files_in(scratch.path) == std::set<std::string>{"generation", "lock", step_file(1), step_file(2)});
@@ -185,7 +185,7 @@ TEST_CASE("checkpoint: save_async copies, reports a step when it is on disk, and
   std::array<std::uint64_t, 1> state{1};
   for (std::uint64_t step = 1; step <= 5; ++step) {
     checkpoint.save_async(step, {{"weights", bytes_of(weights)}, {"state", bytes_of(state)}});
-    weights = weights_of(step + 1, 100'000);  // at once: the copy is what is saved
+    weights = weights_of(step + 1, 100'000);  // at once: the copy is saved
     state[0] = step + 1;
     if (auto const saved = checkpoint.saved_step()) {
       CHECK(checkpoint.latest()->step >= *saved);
@@ -198,11 +198,11 @@ TEST_CASE("checkpoint: save_async copies, reports a step when it is on disk, and
   Checkpoint const newer({.directory = scratch.path, .model = "m", .run = "a"}, 2);
   checkpoint.save_async(6, {{"state", bytes_of(state)}});
   CHECK(error_of([&] { checkpoint.wait(); }).code == Errc::refused);
-  checkpoint.wait();  // told once
+  checkpoint.wait();  // thrown only once
   checkpoint.save_async(7, {});
   CHECK(error_of([&] { checkpoint.save_async(8, {}); }).code == Errc::refused);
   CHECK(checkpoint.saved_step() == 5);
-  checkpoint.save_async(9, {});  // its failure goes down with the object
+  checkpoint.save_async(9, {});  // its failure is lost with the object
   Checkpoint const moved = std::move(checkpoint);
   CHECK(moved.latest()->step == 5);
 }

@@ -48,7 +48,7 @@ TEST_CASE("arena: when it is full it says what was asked for, used and there", "
   auto arena = arena_of(256);
   static_cast<void>(arena.allocate_bytes(100));
   CHECK(refusal(arena, 129) == "arena exhausted: asked for 129 bytes, 100 of its 256 are used; make a larger one");
-  CHECK(arena.used() == 100);  // what was refused is not taken
+  CHECK(arena.used() == 100);  // a refused allocation takes nothing
   CHECK(arena.allocate_bytes(128).size() == 128);
   CHECK(arena.used() == 256);
   CHECK(arena.allocate_bytes(0).empty());
@@ -60,7 +60,7 @@ TEST_CASE("arena: a size that overflows is refused", "[unit]") {
   static_cast<void>(arena.allocate_bytes(1));
   CHECK(!refusal(arena, SIZE_MAX).empty());
   CHECK(!refusal(arena, SIZE_MAX - 127).empty());
-  CHECK_THROWS_AS(arena.allocate<double>(SIZE_MAX / 8 + 2), Failure);  // 8 bytes, had the product wrapped around
+  CHECK_THROWS_AS(arena.allocate<double>(SIZE_MAX / 8 + 2), Failure);  // 8 bytes if the product had wrapped around
   CHECK(arena.used() == 1);
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("arena: copies never hand out the same bytes, and keep the memory", "[
   auto const b = second.allocate_bytes(10);
   CHECK(b.data() - a.data() == Arena::kAlignment);
   first.reset();
-  b[9] = std::byte{1};  // under ASan this is what sees that the memory is still there
+  b[9] = std::byte{1};  // under ASan this shows that the memory still exists
 }
 
 TEST_CASE("arena: the empty one has nothing", "[unit]") {

@@ -1,4 +1,4 @@
-// One answer on all ranks, whenever each of them is asked for a checkpoint.
+// All ranks get the same answer, whenever each of them receives the request for a checkpoint.
 #include <algorithm>
 #include <csignal>
 #include <random>
@@ -10,8 +10,8 @@ using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-/// Trains until the job ends; returns the steps in which it has saved. How often is reported a step later: from then on
-/// a request is a new one.
+/// Trains until the job ends; returns the steps in which it saved. The number of saves is reported one step later: from
+/// then on a request counts as a new one.
 std::string saves_of(Communicator& comm) {
   std::string steps;
   std::uint64_t saves = 0;
@@ -37,7 +37,7 @@ void let_pass(std::uint32_t turns) {
   }
 }
 
-/// Until all have saved more often than `before`, and equally often; how often.
+/// Waits until all ranks have saved more often than `before`, and equally often; returns how often.
 std::uint64_t await_save(std::vector<TestAgent::Worker> const& workers, std::uint64_t before) {
   for (TimePoint const until = Clock::now() + kGuard; Clock::now() < until; std::this_thread::yield()) {
     std::uint64_t const saves = workers[0].page->step;

@@ -1,4 +1,4 @@
-// Communicator: what goes wrong is named, on every rank, and nobody waits for ever.
+// Communicator: every failure is named, on every rank, and no rank waits forever.
 #include <csignal>
 #include <cstdlib>
 #include <string>
@@ -72,7 +72,7 @@ TEST_CASE("communicator: one that ends while others call makes them throw, namin
         comm.barrier();
         return std::string("gone");
       }
-      try {  // the other's failure in the second may reach a rank that is still in the first
+      try {  // the other rank's failure in the second call may reach a rank that is still in the first
         comm.barrier();
         comm.barrier();
       } catch (PeerFailure const& failure) {
@@ -95,7 +95,7 @@ TEST_CASE("communicator: CXXRUN_OP_TIMEOUT bounds a call and names who is late")
       setenv("CXXRUN_OP_TIMEOUT", "0.2", 1);
       auto comm = init(store, rank, nodes);
       comm.barrier();
-      if (rank == 1) {  // until the other has given up
+      if (rank == 1) {  // until the other rank has given up
         or_throw(store.client().wait({"noticed"}));
         return std::string();
       }
@@ -170,7 +170,7 @@ TEST_CASE("communicator: an arena that is exhausted or too large says so") {
       expect(failure.error().code == Errc::usage, failure.what());
       expect(has(failure.what(), "rank " + std::to_string(rank) + " on host_a: arena exhausted"), failure.what());
     }
-    comm.barrier();  // that was no call: nothing has ended
+    comm.barrier();  // it was not a call, so nothing has ended
     try {
       static_cast<void>(comm.arena(std::size_t{1} << 46));
       expect(false, "no memory of that size");

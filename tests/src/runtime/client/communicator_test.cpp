@@ -20,7 +20,7 @@ using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// Every call once, with results that can be written down. `n` elements.
+// Every call once, with known results. `n` elements.
 void call_everything(Communicator& comm, std::size_t n) {
   int const world = comm.world_size();
   int const me = comm.rank();
@@ -141,7 +141,7 @@ TEST_CASE("communicator: calls in the background and blocking ones are carried o
     std::vector<double> value{1};
     double expected = 1;
     std::vector<Work> works;
-    for (int i = 0; i < 1000; ++i) {  // each doubles what the one before has left
+    for (int i = 0; i < 1000; ++i) {  // each doubles the result of the one before
       expected = expected >= 1e9 ? 1 : expected * 2;
       float const scale = expected == 1 ? static_cast<float>(1.0 / (1 << 30)) : 1.0F;
       if (i % 100 == 99) {
@@ -184,7 +184,7 @@ TEST_CASE("communicator: a Work and an Arena may outlive it") {
 
 TEST_CASE("communicator: a forked child that ends, destructors and all, takes nothing from its parent") {
   static std::optional<Communicator> global;  // exit() destroys it
-  std::fflush(stdout);                        // and writes what the test program has not yet
+  std::fflush(stdout);                        // which also writes what the test program has not flushed yet
   for (char const* const nodes : {"aa", "ab"}) {
     ForkedStore const store;
     check_all_returned(run_ranks(2, [&](int rank) {

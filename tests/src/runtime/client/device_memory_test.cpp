@@ -1,4 +1,4 @@
-// Device memory in Communicators of the host backend: told from the host's by the driver, and refused by name.
+// Device memory in Communicators of the host backend: the driver tells it from host memory, and it is refused by name.
 #include "src/runtime/client/device_memory.hpp"
 
 #include <array>
@@ -58,14 +58,14 @@ TEST_CASE("device memory in a Communicator of the host backend, and in a group o
         auto group = world.split(0);
         auto& comm = in_group ? *group : world;
         std::vector<float> host(64);
-        comm.all_reduce(std::span(host));  // before there is a driver
+        comm.all_reduce(std::span(host));  // the driver is not loaded yet
         Driver const driver;
         auto* const device = rank == 1 ? driver.allocate() + 1000 : host.data() + 32;
         return words([&] { call(comm, number, device, host.data()); });
       });
       INFO(in_group << " " << number << ": " << ends[0].said << "; " << ends[1].said << "; " << ends[2].said);
       CHECK(ends[1].said.starts_with("rank 1 on host_a: "));
-      CHECK(has(ends[1].said, ": a buffer is memory of a GPU, and this Communicator adds up in the host's; copy"));
+      CHECK(has(ends[1].said, ": a buffer is memory of a GPU, but this Communicator works on host memory; copy"));
       for (int rank : {0, 2}) {
         CHECK(has(ends[static_cast<std::size_t>(rank)].said, "rank 1 on host_a left"));
       }

@@ -18,7 +18,7 @@ using cxxrun::comm::Call;
 
 namespace {
 
-// Notes the counts of its calls, and does what the test says.
+// Records the counts of its calls, and does what the test asks for.
 class FakeBackend final : public cxxrun::host::Backend {
  public:
   struct Seen {

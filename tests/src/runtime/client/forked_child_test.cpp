@@ -1,4 +1,4 @@
-// What a forked child may do with the Communicator and the Store of its parent: nothing, and it is told so.
+// A forked child cannot use the Communicator and the Store of its parent, and is told so.
 #include "tests/support/forked_child.hpp"
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Groups and survivors in place: the groups of a generation end with it, and are split anew.
+// Groups and survivors in place: the groups of a generation end with it, and are split again.
 #include <algorithm>
 #include <csignal>
 #include <vector>
@@ -73,7 +73,7 @@ TEST_CASE("groups: who waits in split() for one that does not come waits as in a
   enum class Asked { no, early, late };
   struct Case {
     Asked asked;
-    int late;  // who does not come: rank 0 would hand the memory of the node to the other
+    int late;  // the rank that does not come: rank 0 would hand the node's memory to the other
     bool survives = true;
   };
   for (auto const& [asked, late, survives] : {Case{Asked::no, 1},
@@ -112,7 +112,7 @@ TEST_CASE("groups: who waits in split() for one that does not come waits as in a
             while ((page.elsewhere == 0 || page.done != 3) && Clock::now() < guard) {
               std::this_thread::yield();
             }
-            CHECK(page.elsewhere == 1);  // not in a call of the world, and nevertheless it waits
+            CHECK(page.elsewhere == 1);  // not in a call of the world, but still waiting
             TimePoint const asks = Clock::now() + Millis(asked == Asked::late ? 5600 : 0);
             while (Clock::now() < asks) {
               std::this_thread::yield();
@@ -122,7 +122,7 @@ TEST_CASE("groups: who waits in split() for one that does not come waits as in a
               workers[other].ring();
             }
             workers[other].hear();                                 // until it has ended
-            CHECK(page.answered == (asked == Asked::no ? 0 : 1));  // else it would be killed as one that sleeps
+            CHECK(page.answered == (asked == Asked::no ? 0 : 1));  // otherwise it would be killed as hung
             CHECK(page.elsewhere == 1);
             CHECK(page.lost_in == (names ? 1 : 0));
             CHECK((page.lost & 0xffff'ffffU) == (names ? static_cast<unsigned>(late) : 0));

@@ -1,4 +1,4 @@
-// Groups of a Communicator: who is in them, that their collectives are those of a world, and how they end.
+// Groups of a Communicator: their members, their collectives, and how they end.
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -41,7 +41,7 @@ std::string ranks_of(Communicator const& group) {
   return text;
 }
 
-/// What the next barriers of `comm` end with.
+/// The failure of the next barriers of `comm`.
 std::string end_of(Communicator& comm) {
   try {
     for (;;) {
@@ -226,7 +226,7 @@ TEST_CASE("groups: ranks that call different things are named as the world numbe
     auto const ends = run_ranks(4, [&](int rank) {
       auto comm = init(store, rank, nodes);
       auto upper = comm.split(rank / 2);
-      comm.barrier();  // else who is still in split() hears of it there
+      comm.barrier();  // otherwise a rank that is still in split() gets the failure there
       if (rank < 2) {
         return end_of(comm);
       }
@@ -257,7 +257,7 @@ TEST_CASE("groups: a death ends the calls of all groups that the rank was in, an
       auto column = comm.split(rank % 2);
       auto alone = comm.split(rank);
       die_when_ready(store, rank, 3, 4);
-      // Rank 0 waits for rank 1, which waits for the dead one.
+      // Rank 0 waits for rank 1, which waits for the dead rank.
       std::string const said = end_of(rank == 1 ? *column : *row);
       for (Communicator* const other : {&*row, &*column, &*alone, &comm}) {
         std::string const end = end_of(*other);
@@ -306,7 +306,7 @@ TEST_CASE("background: reduce_scatter, all_gather and broadcast are carried out 
       constexpr std::size_t kCount = 4000;
       std::vector<float> whole(3 * kCount, 1.0F);
       std::vector<float> part(kCount);
-      for (int i = 0; i < 20; ++i) {  // each takes what the one before gives
+      for (int i = 0; i < 20; ++i) {  // each uses the result of the one before
         auto const scattered = comm.start_reduce_scatter(whole.data(), part.data(), kCount, DType::f32, ReduceOp::sum,
                                                          Wire::same, 1.0F / 3);
         auto const gathered = comm.start_all_gather(part.data(), whole.data(), kCount, DType::f32);

@@ -1,11 +1,10 @@
-#include "src/runtime/client/host_store.hpp"
-
 #include <array>
 #include <csignal>
 #include <pthread.h>
 #include <unistd.h>
 
-#include "src/base/os/listening.hpp"
+#include "src/base/os/tcp_sockets.hpp"
+#include "src/runtime/client/bootstrap.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -46,7 +45,7 @@ TEST_CASE("host_store: the others may come first, and rank 0 may ask twice", "[p
     if (!store || !store->add("here", 1)) {
       return "no store";
     }
-    if (rank == 0) {  // with this process the store ends
+    if (rank == 0) {  // the store ends with this process
       return store->wait({"read 1", "read 2"}, 60s) && store->get("here").value() == "3" ? "yes" : "no";
     }
     return store->set("read " + std::to_string(rank), "") ? "yes" : "no";
@@ -90,7 +89,7 @@ TEST_CASE("host_store: where no thread can be started it says so, and signals st
 
 TEST_CASE("host_store: a taken port is named with what to change", "[process]") {
   auto const taken = cxxrun::os::listen_at({0, true}).value();
-  // In a process of its own: the store's thread stays, and where there is one no other test can fork under a sanitizer.
+  // In a separate process: the store's thread stays, and with a thread no other test can fork under a sanitizer.
   auto const ends = cxxrun::test::run_ranks(1, [&](int) -> std::string {
     auto const hosted = host_store({"127.0.0.1", taken.port});
     return hosted ? "hosted" : (hosted.error().code == Errc::in_use ? "" : "not as in use: ") + hosted.error().context;

@@ -1,5 +1,5 @@
-// What programs do with groups, arenas and background calls that nobody meant them to, and that is right all the same
-// or is refused in words.
+// Unusual but correct uses of groups, arenas and background calls, and incorrect ones that are refused with a
+// message.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
-// Random worlds: collectives, groups and synchronizers in any order, on numbers whose results are known. A world is
-// drawn from its seed alike on every rank; CXXRUN_SEED is the first one's, CXXRUN_WORLDS says how many.
+// Random worlds: collectives, groups and synchronizers in any order, with numbers whose results are known. Every rank
+// draws the same world from its seed; CXXRUN_SEED is the first seed, CXXRUN_WORLDS the number of worlds.
 #include <array>
 #include <cmath>
 #include <cstdlib>

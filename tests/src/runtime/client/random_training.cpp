@@ -1,4 +1,4 @@
-// RandomWorld's part with a GradientSynchronizer.
+// The part of RandomWorld that uses a GradientSynchronizer.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +7,7 @@
 
 namespace cxxrun::test {
 
-/// What every rank of a group does in each step can be told from these.
+/// These determine what every rank of a group does in each step.
 struct RandomWorld::Training {
   std::uint64_t salt = 0;
   std::vector<int> group{};
@@ -22,7 +22,7 @@ struct RandomWorld::Training {
     auto const drawn = static_cast<double>(pick(2, step, rank) % 5);
     return !weighted(step) ? 1 : rank == group[step % group.size()] ? drawn + 1 : drawn;
   }
-  /// The step has a micro-batch before, inside no_sync().
+  /// A micro-batch inside no_sync() precedes the step.
   [[nodiscard]] bool twice(std::uint64_t step) const { return pick(3, step, 0) % 3 == 0; }
   [[nodiscard]] bool marks(std::uint64_t step, int rank, std::uint64_t i) const {
     return options.find_unused ? pick(4, step, rank, i) % 3 != 0 : weight(step, rank) > 0;
@@ -33,7 +33,7 @@ struct RandomWorld::Training {
   [[nodiscard]] double gradient(std::uint64_t step, int rank, std::uint64_t i, std::size_t at) const {
     return small(pick(6, step, 0, i), rank, at);
   }
-  /// What the rank has in the end.
+  /// The expected result of the rank.
   [[nodiscard]] double part(std::uint64_t step, int rank, std::uint64_t i, std::size_t at) const {
     bool const counts = options.find_unused && touches(step, rank, i);
     double const times = marks(step, rank, i) ? (twice(step) ? 2 : 1) : counts ? 1 : 0;
@@ -94,7 +94,7 @@ void RandomWorld::step(GradientSynchronizer& sync, Training const& training, std
       write(i, training.twice(number) ? 2 : 1);
       sync.mark_ready(i);
     } else if (!training.touches(number, rank_, i)) {
-      write(i, 100);  // nobody is to count it
+      write(i, 100);  // must not be counted
     }
   }
   sync.wait();

@@ -17,7 +17,7 @@ std::size_t members(std::vector<int> const& group) {
 
 }  // namespace
 
-/// Of one call: what goes in, room for what comes out and for one element more.
+/// The buffers of one call: input, and output with one extra element.
 struct RandomWorld::Buffers {
   std::vector<std::byte> memory_in{};
   std::vector<std::byte> memory_out{};
@@ -56,7 +56,7 @@ std::size_t RandomWorld::play(int calls) {
   return looked_;
 }
 
-/// Of a slot that there is; a color in four is none.
+/// Splits an existing slot; one color in four is none.
 void RandomWorld::split() {
   Slot& parent = slots_[common_.below(slots_.size())];
   auto const salt = common_.next();
@@ -114,7 +114,7 @@ std::shared_ptr<RandomWorld::Buffers> RandomWorld::make_buffers(Slot& slot, Draw
     buffers->arena = slot.comm->arena(in_bytes + out_bytes + 2 * Arena::kAlignment);
   }
   auto const place = [&](std::vector<std::byte>& memory, std::size_t bytes) {
-    if (drawn.arena && !own_.one_in(4)) {  // not everybody has to
+    if (drawn.arena && !own_.one_in(4)) {  // not every rank has to use an arena
       return buffers->arena.allocate_bytes(bytes).data();
     }
     memory.resize(bytes);
@@ -130,7 +130,7 @@ std::shared_ptr<RandomWorld::Buffers> RandomWorld::make_buffers(Slot& slot, Draw
   return buffers;
 }
 
-/// The result at `at`, by arithmetic.
+/// The expected result at `at`.
 double RandomWorld::right(Slot const& slot, Drawn const& drawn, std::size_t at) {
   auto const& group = slot.mine;
   auto const me = static_cast<std::size_t>(slot.comm->rank());
@@ -154,7 +154,7 @@ double RandomWorld::right(Slot const& slot, Drawn const& drawn, std::size_t at) 
 }
 
 void RandomWorld::check(Slot const& slot, Drawn const& drawn, Buffers const& buffers) {
-  auto const stride = 1 + buffers.results / 5000;  // of many some
+  auto const stride = 1 + buffers.results / 5000;  // checks a sample if there are many
   for (std::size_t at = 0; at < buffers.results; at += stride) {
     auto const there = number_at(drawn.type, buffers.out, at);
     if (there != right(slot, drawn, at)) {
@@ -200,7 +200,7 @@ void RandomWorld::collective() {
   pending_.push_back({std::move(work), [this, &slot, drawn, buffers] { check(slot, drawn, *buffers); }});
 }
 
-/// Waits for the oldest calls and looks at their results.
+/// Waits for the oldest calls and checks their results.
 void RandomWorld::finish(std::size_t left) {
   for (; pending_.size() > left; pending_.pop_front()) {
     pending_.front().work.wait();

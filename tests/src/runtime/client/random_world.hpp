@@ -1,4 +1,4 @@
-// RandomWorld: one rank of a world that makes random calls, drawn alike on every rank, and knows what comes of them.
+// RandomWorld: one rank of a world that makes random calls, the same on every rank, and knows their results.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace cxxrun::test {
 
-/// The same on every machine.
+/// Random numbers that are the same on every machine.
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) : state_(seed) {}
@@ -34,8 +34,8 @@ class Draws {
 class RandomWorld {
  public:
   RandomWorld(Communicator world, std::uint64_t seed);
-  /// Makes calls until there were so many of all ranks. How many results this rank has looked at; throws at a wrong
-  /// one.
+  /// Makes calls until all ranks together have made that many. Returns how many results this rank has checked; throws
+  /// at a wrong one.
   std::size_t play(int calls);
 
  private:
@@ -54,7 +54,7 @@ class RandomWorld {
     bool arena;
     bool in_place;
   };
-  /// What splitting has made: this rank's group, and all groups by the world's ranks.
+  /// The result of a split: this rank's group, and all groups by the world's ranks.
   struct Slot {
     std::optional<Communicator> comm;
     std::vector<std::vector<int>> groups;

@@ -1,4 +1,4 @@
-// run_elastic: training goes on in the same processes, and ends with the bits of a run that nothing disturbed.
+// run_elastic: training continues in the same processes, and ends with the bits of an undisturbed run.
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kSteps = 30;
 
-/// Multiplies and adds up floats, so that a step done twice or by another state shows.
+/// Multiplies and adds floats, so that a step done twice or from another state shows.
 class Task : public ElasticTask {
  public:
   std::function<void(char const* where, Task& task, Communicator& comm)> act = [](auto&&...) {};
@@ -80,10 +80,11 @@ class Task : public ElasticTask {
   std::uint64_t step_ = 0;
 };
 
-/// Which process is which rank, by generation; from 1.
+/// By generation: which process has which rank, counted from 1.
 using Cast = std::vector<std::vector<int>>;
 
-/// The part of the agent: who is in the next generation parks and is resumed, who was not there before is started.
+/// Plays the agent: resumes parked processes that are in the next generation, and starts those that were not there
+/// before.
 void direct(Cast const& cast, TestAgent& agent, ForkedStore const& store) {
   std::vector<TestAgent::Worker> by_process(16);
   for (std::size_t g = 0; g < cast.size(); ++g) {
@@ -110,7 +111,7 @@ void direct(Cast const& cast, TestAgent& agent, ForkedStore const& store) {
   by_process[static_cast<std::size_t>(cast.back().front())].hear();
 }
 
-/// As whom this process begins.
+/// The rank with which this process begins.
 void enter(worker::Resume const& as) {
   for (std::string const& entry : as.environment) {
     auto const equals = entry.find('=');
@@ -118,7 +119,7 @@ void enter(worker::Resume const& as) {
   }
 }
 
-/// Runs a task in `processes` processes; each begins where the cast has it first.
+/// Runs a task in `processes` processes; each begins in its first generation of the cast.
 std::vector<RankEnd> play(Cast const& cast, int processes, std::function<std::string(int, Task&)> const& body) {
   ForkedStore const store;
   TestAgent agent;
@@ -146,7 +147,7 @@ std::string train(Task& task) {
   return task.result();
 }
 
-/// A state that is lost would be made again from nothing, with the same bits.
+/// Unless the state is kept, it would be computed again from nothing, with the same bits.
 std::string train_with_loads(Task& task, int loads) {
   std::string result = train(task);
   expect(task.loads == loads, "loads");

@@ -1,4 +1,4 @@
-// Small whole numbers in elements of any type, in which sums over a few ranks are exact.
+// Small integers as elements of any type; sums over a few ranks are exact.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace cxxrun::test {
 
-/// A number that depends on all of them, evenly.
+/// A number that depends on all arguments, evenly distributed.
 inline std::uint64_t mixed(std::uint64_t a, std::uint64_t b, int c, std::uint64_t d = 0) {
   std::uint64_t z = a;
   for (std::uint64_t const word : {b, static_cast<std::uint64_t>(c), d}) {
@@ -20,7 +20,7 @@ inline std::uint64_t mixed(std::uint64_t a, std::uint64_t b, int c, std::uint64_
   return z * 0xbf58476d1ce4e5b9 >> 32U;
 }
 
-/// 0 to 4: what rank `rank` has at `at`.
+/// 0 to 4: the value of rank `rank` at `at`.
 inline double small(std::uint64_t salt, int rank, std::size_t at) {
   return static_cast<double>(mixed(salt, at, rank) % 5);
 }

@@ -153,7 +153,8 @@ TEST_CASE("store_client: an address without host or port is refused at once", "[
 }
 
 TEST_CASE("store_client: a store from before the greeting is named at once", "[process]") {
-  struct Fake {  // closes what begins with a greeting, and answers NUM_KEYS of the oldest dialect with `keys`
+  struct Fake {  // closes connections that begin with a greeting, and answers NUM_KEYS of the oldest dialect with
+                 // `keys`
     explicit Fake(std::string answer) : listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
       sockaddr_in address{};
       address.sin_family = AF_INET;

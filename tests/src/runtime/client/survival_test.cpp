@@ -1,4 +1,4 @@
-// Survivors in place: the same processes in one generation after another, with an agent of the test's own.
+// Survivors in place: the same processes in several generations, with an agent played by the test.
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cxxrun/gradient_synchronizer.hpp"
-#include "src/base/os/watchdog.hpp"
+#include "src/base/os/thread.hpp"
 #include "src/runtime/comm/join_record.hpp"
 #include "tests/support/sanitized.hpp"
 #include "tests/support/test_agent.hpp"
@@ -72,7 +72,7 @@ TEST_CASE("survival: when a rank dies the others go on in their processes with a
             expect_sums(comm);
           }
           if (process == 2) {
-            await(store, "summed 0");  // whoever has its sum may be gone before the others have theirs
+            await(store, "summed 0");  // a rank with its sum may end before the others have theirs
             await(store, "summed 1");
             raise(SIGKILL);
           }
@@ -162,7 +162,7 @@ TEST_CASE(
 }
 
 TEST_CASE("survival: a generation that ends while its ranks still meet is left, wherever they wait") {
-  // Rank 1 never comes, or dies when it has told the others of itself: they wait in the store, or for it in the node.
+  // Rank 1 never comes, or dies after it has sent its record: the others wait in the store, or for it on the node.
   for (bool const comes : {false, true}) {
     for (char const* const nodes : {"aaa", "aba"}) {
       ForkedStore const store;
@@ -319,7 +319,7 @@ TEST_CASE("survival: fifty generations leave no descriptor, thread or mapping be
               }
               CHECK(worker.page->generation == generation);
             }
-            workers[generation % 2].over(generation);  // the other one hears of it from its mate
+            workers[generation % 2].over(generation);  // the other one learns of it from its local peer
             for (auto& worker : workers) {
               CHECK(worker.parked().generation == generation);
             }
@@ -332,7 +332,7 @@ TEST_CASE("survival: fifty generations leave no descriptor, thread or mapping be
     for (auto const& end : ends) {
       INFO(end.said);
       REQUIRE(end.returned());
-      // A sanitizer maps memory for each thread that has been.
+      // A sanitizer keeps memory for every thread that has existed.
       CHECK((kSanitized || std::stoi(end.said.substr(end.said.find(' '))) <= std::stoi(end.said) + 20));
     }
   }

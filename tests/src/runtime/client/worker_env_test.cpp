@@ -18,7 +18,7 @@ cxxrun::Result<WorkerEnv> read(Variables const& variables) {
   });
 }
 
-// What cxxrun gives to the sixth of eight workers on two nodes.
+// The variables that cxxrun sets for the sixth of eight workers on two nodes.
 Variables full() {
   return {{"RANK", "5"},
           {"WORLD_SIZE", "8"},
@@ -140,7 +140,7 @@ TEST_CASE("worker_env: by hand under srun or mpirun their numbers stand for LOCA
     both["LOCAL_RANK"] = "0";
     CHECK(read(both).value().local_rank == 0);
     both.erase("LOCAL_RANK");
-    both["RANK"] = "4";  // not the launcher's number: it does not know where this rank is
+    both["RANK"] = "4";  // not the launcher's number, so the launcher does not know the place of this rank
     CHECK(read(both).error().context.starts_with("LOCAL_RANK is not set, but RANK is; set it to $SLURM_LOCALID"));
   }
   Variables damaged = by_hand;

@@ -23,7 +23,7 @@ Half of_bits(std::uint32_t bits) {
   return half;
 }
 
-/// Floats around every value of the 16-bit type: itself, the middle to the next one, and the floats beside both.
+/// Floats around every value of the 16-bit type: the value, the middle to the next value, and the floats beside both.
 template <class Half>
 std::vector<float> borders() {
   std::vector<float> all;
@@ -40,7 +40,7 @@ std::vector<float> borders() {
   return all;
 }
 
-/// Every sign and exponent, with mantissas that have something to round.
+/// Every sign and exponent, with mantissas that have to be rounded.
 std::vector<float> every_exponent() {
   std::vector<float> all;
   for (std::uint32_t head = 0; head < 512; ++head) {
@@ -80,7 +80,7 @@ std::size_t wrong_values(HalfShape const& shape) {
   return wrong;
 }
 
-/// Bits that do not survive the way to float and back; a signalling NaN comes back quiet.
+/// Bits that the conversion to float and back changes: a signalling NaN becomes quiet.
 template <class Half>
 std::size_t lost(std::uint32_t infinity, std::uint32_t quiet) {
   std::size_t wrong = 0;

@@ -1,5 +1,5 @@
-// All 2^32 floats into both 16-bit types, by every table of kernels. The reference walks over the floats in order and
-// knows the next middle between two neighbours of the 16-bit type.
+// Converts all 2^32 floats to both 16-bit types, with every table of kernels. The reference goes through the floats in
+// order and knows the next middle between two neighbours of the 16-bit type.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +40,7 @@ class Walk {
   void find_middle() {
     middle_ = kInfinity;
     if (half_ < infinity_) {
-      // From the last number on it is as if another one followed, not infinity.
+      // After the largest number, round as if another number followed, not infinity.
       double const value = reference_value(static_cast<std::uint16_t>(half_), shape_);
       double const before = half_ == 0 ? 0 : reference_value(static_cast<std::uint16_t>(half_ - 1), shape_);
       double const after = half_ + 1 == infinity_ ? value + (value - before)

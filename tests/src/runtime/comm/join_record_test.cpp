@@ -147,14 +147,6 @@ TEST_CASE("an error travels with its kind; anything else still arrives as text")
   }
 }
 
-TEST_CASE("ranks are named by number, eight at most") {
-  CHECK(name_ranks({2}) == "rank 2");
-  CHECK(name_ranks({2, 3}) == "ranks 2 and 3");
-  CHECK(name_ranks({1, 2, 5}) == "ranks 1, 2 and 5");
-  CHECK(name_ranks({1, 2, 3, 4, 5, 6, 7, 8}) == "ranks 1, 2, 3, 4, 5, 6, 7 and 8");
-  CHECK(name_ranks({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) == "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
-}
-
 TEST_CASE("a node has enough CPUs when its ranks together may use as many as they are") {
   auto roster = roster_of(4);  // ranks 0 and 2 on CPU 0, 1 and 3 on CPU 1
   CHECK(enough_cpus(roster, {0, 1}));

@@ -2,14 +2,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/support/catch.hpp"
 
 using cxxrun::comm::make_node_map;
+using cxxrun::comm::members_of;
 using cxxrun::comm::part_of;
 using cxxrun::comm::Range;
+using cxxrun::comm::Wish;
+using cxxrun::comm::wish_of;
+using Ranks = std::vector<int>;
 
 TEST_CASE("node map: ranks alone, and all on one node", "[unit]") {
   auto const alone = make_node_map(0, {"a"});
@@ -92,4 +97,14 @@ TEST_CASE("parts: of the largest buffer there can be", "[unit]") {
   CHECK(part_of(SIZE_MAX, 0, 1, 32) == Range{0, SIZE_MAX});
   CHECK(part_of(SIZE_MAX, 1, 2, 32) == Range{SIZE_MAX / 2 + 1, SIZE_MAX / 2});
   CHECK(part_of(SIZE_MAX, 9'999, 10'000).first + part_of(SIZE_MAX, 9'999, 10'000).count == SIZE_MAX);
+}
+
+TEST_CASE("grouping: equal colors, by key and then by rank; none without a color") {
+  std::vector<Wish> const wishes{{0, 5}, {1, 0}, {0, -1}, wish_of(std::nullopt, 0), {0, 5}, {-3, 0}};
+  CHECK(members_of(wishes, 0) == Ranks{2, 0, 4});
+  CHECK(members_of(wishes, 2) == Ranks{2, 0, 4});
+  CHECK(members_of(wishes, 4) == Ranks{2, 0, 4});
+  CHECK(members_of(wishes, 1) == Ranks{1});
+  CHECK(members_of(wishes, 3).empty());
+  CHECK(members_of(wishes, 5).empty());
 }

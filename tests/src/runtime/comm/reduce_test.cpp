@@ -34,7 +34,7 @@ void accumulate(DType type, ReduceOp op, void* to, void const* from, std::size_t
 constexpr std::array<ReduceOp, 3> kOps{ReduceOp::sum, ReduceOp::min, ReduceOp::max};
 constexpr std::array<std::size_t, 13> kCounts{0, 1, 2, 3, 4, 7, 8, 9, 15, 31, 33, 129, 2051};
 
-/// What this CPU can execute.
+/// The tables that this CPU can execute.
 std::vector<Kernels const*> tables() {
   std::vector<Kernels const*> all{&portable_kernels()};
   if (&kernels() != &portable_kernels()) {
@@ -48,7 +48,7 @@ std::mt19937_64& dice() {
   return engine;
 }
 
-/// Any bits at all: with NaNs, infinities, subnormals, and integers that overflow.
+/// Random bits: with NaNs, infinities, subnormals, and integers that overflow.
 template <class T>
 std::vector<T> noise(std::size_t count) {
   std::vector<T> values(count);
@@ -59,7 +59,7 @@ std::vector<T> noise(std::size_t count) {
   return values;
 }
 
-/// What an element is calculated in.
+/// The type in which an element is calculated.
 template <class T>
 struct Value {
   using type = T;
@@ -112,7 +112,7 @@ bool is_nan(T value) {
   }
 }
 
-/// The same bits; any NaN for any NaN.
+/// Equal bits; any NaN equals any NaN.
 template <class T>
 bool same(T a, T b) {
   return (is_nan(a) && is_nan(b)) || std::memcmp(&a, &b, sizeof(T)) == 0;
@@ -157,7 +157,7 @@ class Buffer {
   std::size_t count_;
 };
 
-/// `arity` inputs, and as outputs the last input, the first one and a buffer of its own.
+/// `arity` inputs; outputs are the last input, the first one and a separate buffer.
 template <class T>
 std::size_t wrong_elements(Kernels const& table, ReduceOp op, std::size_t arity, std::size_t count, float scale,
                            std::size_t skew) {

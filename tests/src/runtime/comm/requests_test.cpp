@@ -17,7 +17,7 @@ struct Rank {
   bool ends = false;
 };
 
-/// Ranks that call equally often, as Communicator::checkpoint_wanted() does; each may be asked before it calls.
+/// Ranks that call equally often, like Communicator::checkpoint_wanted(); each may receive a request before it calls.
 struct World {
   std::vector<Rank> ranks;
   Wanted under_way = Wanted::nothing;
@@ -111,7 +111,7 @@ TEST_CASE("requests: each is answered in the second call from the one that sees 
     if (answers[i] == Wanted::save) {
       CHECK(asked[i - 1]);
     }
-    if (asked[i]) {  // by the save that it was asked in the shadow of, or by its own
+    if (asked[i]) {  // by a save that covers the request, or by its own
       CHECK((answers[i - 1] == Wanted::save || answers[i] == Wanted::save || answers[i + 1] == Wanted::save));
     }
   }

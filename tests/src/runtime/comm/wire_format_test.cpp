@@ -23,7 +23,7 @@ std::vector<Kernels const*> tables() {
   return {&portable_kernels(), &kernels()};
 }
 
-/// Floats whose bits are spread over all there are.
+/// Floats with bits spread over all patterns.
 std::vector<float> spread(std::size_t count) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Sums of f16 and bf16 over one node and several, against sums in f32 that are rounded once: bit by bit.
+// Sums of f16 and bf16 over one node and several, compared bit by bit with sums in f32 that are rounded once.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -37,7 +37,7 @@ float value_of(std::uint16_t bits, HalfShape const& half) {
   return static_cast<float>(test::reference_value(bits, half));
 }
 
-/// The order of the documentation: the ranks of each node by number, then what the nodes have come to.
+/// The documented order: the ranks of each node by number, then the sums of the nodes.
 std::uint16_t expected(std::vector<Halves> const& by_rank, std::size_t i, std::vector<int> const& sizes, float scale,
                        HalfShape const& half) {
   float sum = 0;
@@ -56,8 +56,8 @@ bool is_nan(std::uint16_t bits, HalfShape const& half) {
   return std::isnan(test::reference_value(bits, half));
 }
 
-/// What one rank puts in, again and again: numbers of every size, among them what overflows in pairs and cancels, what
-/// f32 keeps or loses by the order of the additions, subnormal numbers, zeros of both signs, infinity and NaN.
+/// The repeated input of one rank: numbers of every size, some that overflow in pairs and cancel, some that f32 keeps
+/// or loses depending on the order of additions, subnormal numbers, zeros of both signs, infinity and NaN.
 Halves period_of(int rank, HalfShape const& half) {
   std::mt19937 random(static_cast<unsigned>(rank) * 977U + 5U);
   auto const largest = static_cast<float>(half.mantissa == 10 ? 60000.0 : 3e38);
@@ -84,7 +84,7 @@ Halves period_of(int rank, HalfShape const& half) {
   return halves;
 }
 
-/// Inputs of all ranks, each a period, and what they add up to.
+/// Inputs of all ranks, one period each, and their sums.
 struct Sums {
   Shape shape;
   std::vector<int> sizes;
@@ -107,7 +107,7 @@ struct Sums {
   }
 };
 
-/// "", or which element is wrong.
+/// Names the first wrong element, or returns "".
 std::string difference(Halves const& out, std::size_t first, Halves const& expected, Shape const& shape) {
   for (std::size_t i = 0; i < out.size(); ++i) {
     auto const want = expected[(first + i) % expected.size()];
@@ -120,7 +120,7 @@ std::string difference(Halves const& out, std::size_t first, Halves const& expec
   return "";
 }
 
-/// Both reductions, as a sum and as a mean; in place in the arena, or from elsewhere.
+/// Both reductions, as a sum and as a mean; in place in the arena, and from other memory.
 std::string every_sum(host::Backend& backend, int rank, Sums const& sums, std::byte* arena) {
   auto const world = sums.periods.size();
   Halves in = sums.input_of(rank);
@@ -176,7 +176,7 @@ void try_sums(std::vector<int> const& sizes, std::vector<std::size_t> const& cou
 }  // namespace
 
 TEST_CASE("half sums are f32 sums rounded once, on one node and on several, whatever the numbers") {
-  // In the slots; beyond them; several windows of staging, and blocks of a rail that end in the middle.
+  // In the slots; larger; several windows of staging memory, and blocks of a rail that end in the middle.
   constexpr std::size_t kLarge = host::kPieceBytes / 4 + 40;
   for (auto const& sizes :
        {std::vector{4}, std::vector{2, 2}, std::vector{1, 1, 1}, std::vector{1, 3}, std::vector{3, 1, 2}}) {
@@ -185,7 +185,8 @@ TEST_CASE("half sums are f32 sums rounded once, on one node and on several, what
 }
 
 TEST_CASE("half sums that leave the type's range inside a node come back into it") {
-  // 60000 + 60000 - 60000 - 60000; means of 10000s over nodes of eight, which come to 80000 each; nodes unlike in size.
+  // 60000 + 60000 - 60000 - 60000; means of 10000s over nodes of eight, whose sums are 80000 each; nodes of different
+  // sizes.
   auto const all = [](float value, HalfShape const& half) { return Halves(64, test::reference_bits(value, half)); };
   try_sums({2, 2}, {16}, [&](int rank, HalfShape const& half) { return all(rank < 2 ? 60000.0F : -60000.0F, half); });
   try_sums({8, 8}, {16}, [&](int /*rank*/, HalfShape const& half) { return all(10000.0F, half); });

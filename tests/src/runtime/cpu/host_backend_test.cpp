@@ -27,7 +27,7 @@ struct Buffers {
   std::byte* out;
 };
 
-/// Every placement of the buffers: in an arena or not, in place or not; and mixed over the ranks.
+/// Every placement of the buffers: in an arena or not, in place or not, and mixed over the ranks.
 std::string attempt_everywhere(host::Backend& backend, Call const& call, int rank, int world, Buffers arena,
                                Buffers own) {
   std::vector<Buffers> places{arena, own, rank % 2 == 0 ? arena : own, {arena.in, own.out}, {own.in, arena.out}};
@@ -54,7 +54,7 @@ void require_all_returned(std::vector<test::RankEnd> const& ends) {
   }
 }
 
-/// Sizes around the borders of what travels in the slot and of a window, in bytes of the larger buffer.
+/// Sizes around the limits of the slot and of a window, in bytes of the larger buffer.
 std::string every_call(NodeWorld& node, int rank, std::vector<DType> const& types, bool large) {
   auto const backend = node.join(rank);
   std::size_t const most = 4 * host::kPieceBytes * (large ? static_cast<std::size_t>(node.ranks()) : 1);

@@ -1,4 +1,4 @@
-// What every survivor of a node throws when a mate dies, stops, leaves or calls something else.
+// What every survivor of a node throws when a local peer dies, stops, leaves or makes another call.
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -31,7 +31,7 @@ constexpr int kVictim = 1;
 constexpr int kRanks = 3;
 constexpr std::size_t kCount = 3 * host::kPieceBytes / sizeof(float) + 5;  // three windows and a bit
 
-/// Memory that the test and its ranks share.
+/// Memory shared by the test and its ranks.
 struct Board {
   std::array<std::atomic<pid_t>, 256> pids{};
   std::array<std::atomic<int>, 256> thrown{};
@@ -50,7 +50,7 @@ std::string said_by(std::exception_ptr const& thrown) {
   }
 }
 
-/// Runs `body`; what it threw, or "". A second call on the same backend must throw the same.
+/// Runs `body`; returns what it threw, or "". A second call on the same backend must throw the same.
 template <class Body>
 std::string thrown_by(host::Backend& backend, Body const& body) {
   try {
@@ -68,7 +68,7 @@ std::string thrown_by(host::Backend& backend, Body const& body) {
   }
 }
 
-/// The buffers are large enough for every kind.
+/// The buffers are large enough for every kind of call.
 void call_often(host::Backend& backend, Kind kind, std::size_t count, int times, int ranks = kRanks) {
   std::vector<float> in(count * static_cast<std::size_t>(ranks));
   std::vector<float> out(in.size());
@@ -84,7 +84,8 @@ struct Scene {
   std::size_t count = kCount;
 };
 
-/// Worlds of such nodes, all at once; in each, the victim acts in its third call. What each rank said, by world.
+/// Runs worlds of such nodes, all at once; in each, the victim acts in its third call. Returns each rank's result, by
+/// world.
 std::vector<std::vector<test::RankEnd>> play(std::vector<int> const& sizes, std::vector<Scene> const& scenes,
                                              std::chrono::milliseconds op_timeout) {
   int const ranks = std::accumulate(sizes.begin(), sizes.end(), 0);
@@ -147,7 +148,7 @@ std::vector<Scene> scenes_of(std::string const& how) {
     scenes.push_back({Kind::broadcast, at, how, kCount});
   }
   for (Kind const kind : {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::broadcast, Kind::all_to_all,
-                          Kind::barrier}) {  // those that travel in the slot
+                          Kind::barrier}) {  // calls whose data travels in the slot
     scenes.push_back({kind, "enter", how, 3});
     scenes.push_back({kind, "leave", how, 3});
   }
@@ -196,7 +197,7 @@ TEST_CASE("ranks that are all stopped for longer than their patience go on when 
         while (board.flag.load() < 4) {
           usleep(100);
         }
-        usleep(50'000);  // into the call, most likely: if not, this tests nothing, and fails nothing
+        usleep(50'000);  // probably enough to be in the call; if not, this tests nothing and still passes
         for (pid_t const pid : pids) {
           kill(pid, SIGSTOP);
         }
@@ -204,7 +205,7 @@ TEST_CASE("ranks that are all stopped for longer than their patience go on when 
         for (std::size_t const first : {0, 2}) {
           kill(pids[first], SIGCONT);
         }
-        usleep(50'000);  // those who wait find that their time is over
+        usleep(50'000);  // until the waiting ranks have timed out
         board.flag.fetch_add(1);
         for (pid_t const pid : pids) {
           kill(pid, SIGCONT);
@@ -245,7 +246,7 @@ TEST_CASE("a mate that hangs at the end of the last call is named, and not a ran
             .kind = Kind::broadcast, .type = DType::f32, .root = 2, .count = 1, .in = &value, .out = &value};
         auto said = thrown_by(*backend, [&] { backend->run(call); });
         board.flag += rank == 0 ? 1 : 0;
-        return said;  // the root says farewell here
+        return said;  // the root sends its farewell here
       },
       [&](std::vector<pid_t> const& pids) {
         while (board.flag == 0) {

@@ -1,4 +1,4 @@
-// What a rank that asks about its mates, and is in no call with them, throws when one has died.
+// What a rank throws when it checks its local peers without a call and one of them has died.
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -59,7 +59,7 @@ TEST_CASE("a mate that died while it waited for this rank is named, and not take
         }
         await_state(pids[0], 'S');
         await_state(pids[1], 'S');
-        kill(pids[0], SIGSTOP);  // it is the one that is told first of the other's death, and would tell
+        kill(pids[0], SIGSTOP);  // it would be the first to learn of the other's death, and would tell
         await_state(pids[0], 'T');
         kill(pids[1], SIGKILL);
         while (flag.load() < 3) {

@@ -34,7 +34,7 @@ TEST_CASE("a call like one before it allocates nothing") {
       round(count);
     }
     auto const after = test::allocations();
-    test::meet(rails);  // nobody's farewell is counted
+    test::meet(rails);  // so that no farewell is counted
     return std::to_string(after - before);
   });
   for (auto const& end : ends) {

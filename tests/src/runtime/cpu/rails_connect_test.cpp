@@ -79,7 +79,7 @@ TEST_CASE("strangers at the door hold nobody up and are nobody's peer") {
   int const nodes = GENERATE(2, 3);
   auto listeners = test::loopback_listeners(nodes);
   std::vector<os::UniqueFd> strangers;
-  for (int node = 0; node < nodes; ++node) {  // they come first and stay connected
+  for (int node = 0; node < nodes; ++node) {  // these come first and stay connected
     std::vector<std::string> words{"", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: x\r\n\r\n",
                                    std::string(40, '\0'),
                                    bytes_of_value(greeting(0, node)).substr(0, sizeof(wire::RailGreeting) - 1)};
@@ -140,7 +140,7 @@ TEST_CASE("the first to greet stands, and who comes later with the same words is
         CHECK(::recv(second.get(), &byte, 1, 0) <= 0);
         pollfd still{first.get(), POLLIN, 0};
         CHECK(::poll(&still, 1, 0) == 0);
-        ::shutdown(first.get(), SHUT_RDWR);  // it has broken: whoever made it calls again
+        ::shutdown(first.get(), SHUT_RDWR);  // it has broken: its caller calls again
         auto const again = stranger(listeners[1], bytes_of_value(words));
         CHECK(read_greeting(again.get()).to == words.from);
       });
@@ -212,7 +212,7 @@ TEST_CASE("a peer may start to listen after the others have tried") {
     int fd = -1;
     int looks = 0;
     void check(host::Patience const& /*patience*/) override {
-      if (++looks == 20) {  // the first attempt was refused long ago: on loopback at once
+      if (++looks == 20) {  // the first attempt was refused before: on loopback at once
         char const c = 0;
         static_cast<void>(!::write(fd, &c, 1));
       }

@@ -24,7 +24,7 @@ Call sum_of(std::size_t count) {
   return call;
 }
 
-/// "died 12", or what a Failure says.
+/// "died 12", or the message of a Failure.
 std::string report(std::function<void()> const& calls) {
   static char const* const kWhy[] = {"died", "left", "timeout", "lost"};
   try {
@@ -37,7 +37,7 @@ std::string report(std::function<void()> const& calls) {
   }
 }
 
-/// Like report(), and lets the peers know.
+/// Like report(), and tells the peers.
 std::string report(host::Rails& rails, std::function<void()> const& calls) {
   return report([&] {
     try {
@@ -120,7 +120,7 @@ TEST_CASE("every survivor names the rank that dies, stops or exits in a call") {
   auto const* const at = GENERATE("rail", "rail_middle");
   std::size_t const count = GENERATE(std::size_t{1}, kLarge);
   if (deed.how == "stop" && (kind == Kind::reduce_scatter || kind == Kind::all_gather)) {
-    return;  // a stop costs the patience
+    return;  // with a stop, the wait lasts as long as the patience
   }
   CAPTURE(deed.how, static_cast<int>(kind), at, count);
   auto const ends = run_with_fault(deed, at, kind, count);

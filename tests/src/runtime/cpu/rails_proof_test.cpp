@@ -1,4 +1,4 @@
-// Rails whose ranks prove who they are; this process plays strangers and relays that know everything but the key.
+// Rails whose ranks prove their identity; this process plays strangers and relays that know everything but the key.
 #include "tests/support/catch.hpp"
 #include "tests/support/rail_prover.hpp"
 #include "tests/support/rail_stranger.hpp"
@@ -10,10 +10,10 @@ using std::chrono::milliseconds;
 namespace {
 
 using wire::RailGreeting;
-using Provers = std::function<std::unique_ptr<host::RailProver>(int node)>;
+using Provers = std::function<std::unique_ptr<worker::RailProver>(int node)>;
 using Listeners = std::vector<host::RailListener>;
 
-/// For ranks that are never to meet: their time is over when what was to happen has happened, to whichever process.
+/// For ranks that must never meet: their time is over when the event of the test has happened, in either process.
 class Bell {
  public:
   Bell() { REQUIRE(::pipe(ends_) == 0); }
@@ -34,11 +34,11 @@ struct UntilRung : NoMates {
   }
 };
 
-std::unique_ptr<host::RailProver> keyed(int node) {
+std::unique_ptr<worker::RailProver> keyed(int node) {
   return prover_of(node);
 }
 
-/// The sum of all nodes' numbers, or why not: then the bell has been rung, or is now.
+/// The sum of all nodes' numbers, or the reason for the failure; rings the bell then.
 std::string reduce(int node, Listeners& listeners, Provers const& provers, Bell const* bell = nullptr) {
   UntilRung mates;
   mates.bell = bell;
@@ -74,7 +74,7 @@ Listeners listeners_at(std::vector<std::string> const& hosts) {
   return listeners;
 }
 
-/// Who says to be the rank of node 0, to that of node 1.
+/// The greeting of a caller that claims to be the rank of node 0, to the rank of node 1.
 RailGreeting pretence(wire::RailChannel channel = wire::RailChannel::data) {
   RailGreeting greeting{.channel = channel, .from = rank_of(0), .to = rank_of(1)};
   auto const config = rail_config(0, {});
@@ -85,7 +85,7 @@ RailGreeting pretence(wire::RailChannel channel = wire::RailChannel::data) {
   return greeting;
 }
 
-/// Says that as who has called, over a connection to node 1; the greeting that comes back.
+/// Sends it over a connection to node 1 as a caller; returns the greeting that comes back.
 RailGreeting say(int fd, RailGreeting& call) {
   see_ends(fd, call);
   send_all(fd, bytes_of_value(call));
@@ -110,7 +110,7 @@ TEST_CASE("rail proofs: a stranger who knows the nonce and comes first gets no p
   auto listeners = loopback_listeners(2);
   struct Stranger {
     os::UniqueFd fd;
-    bool heard;  // it is greeted
+    bool heard;  // it gets a greeting
   };
   std::vector<Stranger> strangers;
   auto const comes = [&](RailGreeting greeting, std::string const& more, bool heard = true) {
@@ -212,7 +212,7 @@ TEST_CASE("rail proofs: a relay is known by the ends of its connections, and one
   CHECK(said_by_called.empty());
   CAPTURE(ends[0].said, ends[1].said);
   if (lies) {
-    CHECK(ends[1].said.find("; of somebody who has: it does not know this job's key") != std::string::npos);
+    CHECK(ends[1].said.find("; a caller was refused: it does not know this job's key") != std::string::npos);
   } else {
     CHECK(ends[0].said.find("the connection is relayed: begun at 127.0.0.1:") != std::string::npos);
     CHECK(ends[0].said.find(", seen to come from 127.0.0.1:") != std::string::npos);
@@ -252,7 +252,7 @@ TEST_CASE("rail proofs: of two ends of which one has no agent, or another key, n
   auto listeners = loopback_listeners(2);
   Bell const bell;
   auto const ends = run_ranks(2, [&](int node) {
-    auto const prover = [&](int rank) -> std::unique_ptr<host::RailProver> {
+    auto const prover = [&](int rank) -> std::unique_ptr<worker::RailProver> {
       if (rank == without && !other_key) {
         return nullptr;
       }
@@ -284,10 +284,10 @@ TEST_CASE("rail proofs: an agent that says nothing is waited for as long as the 
       auto silent = prover_of(rank);
       silent->silent = rank == 0;
       silent->trouble = [&] { bell.ring(); };
-      return std::unique_ptr<host::RailProver>(std::move(silent));
+      return std::unique_ptr<worker::RailProver>(std::move(silent));
     };
     return reduce(node, listeners, prover, &bell);
   });
-  CHECK(ends[0].said == "rank 10 on node0 has asked its agent to prove it to ranks of other nodes, and hears nothing");
+  CHECK(ends[0].said == "rank 10 on node0 got no answer from its agent, which is to prove it to ranks of other nodes");
   CHECK(ends[1].said.find("rank 10 on node0 has not connected") != std::string::npos);
 }

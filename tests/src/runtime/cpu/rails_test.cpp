@@ -22,7 +22,7 @@ Call call_of(Kind kind, DType type, std::size_t count, ReduceOp op = ReduceOp::s
   return call;
 }
 
-/// Small enough for sums over five nodes to be exact in every type, wire formats included.
+/// Small enough that sums over five nodes are exact in every type, wire formats included.
 int value_of(int node, std::size_t i) {
   return static_cast<int>((i * 7 + static_cast<std::size_t>(node) * 3) % 23);
 }
@@ -226,7 +226,7 @@ TEST_CASE("sums of 16-bit types are rounded once, and scaled before that") {
 
 TEST_CASE("with a wire format the sum is of f32 and what arrives is what the owner keeps") {
   check_all_said(test::run_rail(2, [](int node, host::Rails& rails) {
-    // 1 + 2^-10 needs more than bf16 has: each contribution and each result is rounded to it.
+    // bf16 cannot represent 1 + 2^-10: each contribution and each result is rounded.
     std::vector<float> data(1000, node == 0 ? 256.0F : 1.0F);
     rails.all_reduce(call_of(Kind::all_reduce, DType::f32, data.size(), ReduceOp::sum, Wire::bf16), bytes(data),
                      data.size(), test::patience());

@@ -1,4 +1,4 @@
-// The plugin on the real CUDA runtime and NCCL, as far as they go without a GPU. With one, tests/gpu/lease goes on.
+// The plugin on the real CUDA runtime and NCCL, as far as that works without a GPU. tests/gpu/lease covers the rest.
 #include <array>
 #include <cstring>
 #include <string>
@@ -55,7 +55,7 @@ TEST_CASE("cuda libraries: without a GPU a device is refused in CUDA's words, an
   CHECK(api.comm_begin(id.data(), 0, 2, &kNoSettings, &comm, &status) == CXXRUN_CUDA_NCCL);
   CHECK(comm == nullptr);
   int here = 0;
-  CHECK(api.is_device_memory(&here, &status) == -1);  // nobody knows
+  CHECK(api.is_device_memory(&here, &status) == -1);  // CUDA cannot tell
 }
 
 TEST_CASE("cuda libraries: what NCCL says without a driver is what a communicator's beginning would hand on",

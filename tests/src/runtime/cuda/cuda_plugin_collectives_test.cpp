@@ -1,4 +1,4 @@
-// The plugin's collectives through its table, on the double of CUDA and NCCL: right results in every world and type.
+// The plugin's collectives through its table, on the double of CUDA and NCCL: correct results in every world and type.
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -42,7 +42,7 @@ T sum(std::size_t i, int world) {
   return T(total);
 }
 
-/// Where `in` is, seen from `out`.
+/// The position of `in` relative to `out`.
 enum class Place { apart, same, own_part };
 
 struct Shape {
@@ -72,7 +72,7 @@ T wanted(Call const& call, std::size_t i, int rank, int world) {
   }
 }
 
-/// Runs the call with buffers in that place, and compares all of the output, and the input where it lies apart.
+/// Runs the call with buffers in that position; compares the whole output, and the input if it is separate.
 template <class T>
 std::string attempt(PluginComm& comm, Call call, Place place, int rank, int world) {
   auto const [in_parts, out_parts] = shape(call.kind, world);
@@ -136,7 +136,7 @@ std::string every_type(PluginComm& comm, int rank, int world) {
          every_kind<std::uint8_t>(comm, rank, world);
 }
 
-/// 60000 of each rank, and of the last one its negative, as a mean; the input stays where it lies apart.
+/// The mean of 60000 from each rank, and its negative from the last one; a separate input stays unchanged.
 template <class T>
 std::string f16_mean(PluginComm& comm, Wire wire, int rank, int world) {
   std::string wrong;
@@ -223,7 +223,7 @@ TEST_CASE("cuda plugin: sums are scaled, on any wire, after they are whole", "[p
             std::string wrong;
             for (auto const wire : {Wire::same, Wire::bf16, Wire::f16}) {
               for (auto const kind : {Kind::all_reduce, Kind::reduce_scatter}) {
-                // The second is larger than what the first made room for.
+                // The second is larger than the memory that the first has allocated.
                 for (std::size_t const count : {1000, wire == Wire::bf16 ? 1'100'000 : 10}) {
                   auto const parts = kind == Kind::reduce_scatter ? static_cast<std::size_t>(world) : 1;
                   auto const input = values<float>(parts * count, rank);

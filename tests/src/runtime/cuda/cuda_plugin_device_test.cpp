@@ -1,4 +1,4 @@
-// What the plugin says of drivers and devices, in all the states the double can be in.
+// The plugin's facts about drivers and devices, in all states that the double can have.
 #include <cstring>
 #include <set>
 #include <string>
@@ -23,7 +23,7 @@ std::string facts(std::string const& script) {
   });
 }
 
-/// What open_device(0) says.
+/// The result of open_device(0).
 std::string opened(std::string const& script, int ordinal = 0) {
   return alone(script, [ordinal](cxxrun_cuda_api const& api) -> std::string {
     cxxrun_cuda_status status{};

@@ -1,4 +1,4 @@
-// What the plugin keeps away from the driver while kernels run, and what happens to a thread that is inside NCCL.
+// Which driver calls the plugin avoids while kernels run, and what happens to a thread that is inside NCCL.
 #include <atomic>
 #include <thread>
 
@@ -17,7 +17,7 @@ Call sum_of(void* data, DType type, std::size_t count) {
   return {.kind = Kind::all_reduce, .type = type, .count = count, .in = data, .out = data};
 }
 
-/// Everything that has a kernel, at `data` and with `sum` for squares.
+/// Every function with a kernel, at `data`, with `sum` for squares.
 void use_all_kernels(PluginComm& comm, std::byte* data, double* sum) {
   for (auto const type : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
     cxxrun_cuda_status status{};

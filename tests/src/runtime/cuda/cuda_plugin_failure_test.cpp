@@ -1,4 +1,4 @@
-// What the plugin does when the double goes wrong: errors that come later, hangs, aborts, and what is left afterwards.
+// The plugin when the double fails: delayed errors, hangs, aborts, and what remains afterwards.
 #include <csignal>
 #include <cstdlib>
 #include <future>
@@ -29,7 +29,7 @@ Call all_reduce(PluginComm& comm, std::size_t count) {
   return call;
 }
 
-/// Runs it until it fails; "NUMBER: what it said", with the number of those that went well.
+/// Runs it until it fails; returns "NUMBER: message" with the number of successful runs.
 std::string until_it_fails(PluginComm& comm, Call const& call, int most) {
   int good = 0;
   try {
@@ -43,7 +43,7 @@ std::string until_it_fails(PluginComm& comm, Call const& call, int most) {
   return "no failure";
 }
 
-/// Whether a point after everything queued is reached in a moment.
+/// Whether a point after everything queued is reached soon.
 bool stuck(PluginComm& comm) {
   cxxrun_cuda_status status{};
   std::uint64_t point = 0;
@@ -175,7 +175,7 @@ TEST_CASE("cuda plugin: an abort may take its time on a thread of its own", "[pr
       through = true;
     });
     bool const still =
-        comm.api().is_device_memory(&through, &status) == 0 && !through;  // of this communicator: nothing more
+        comm.api().is_device_memory(&through, &status) == 0 && !through;  // nothing more of this communicator
     aborting.join();
     return still ? "" : "wrong";
   });

@@ -1,4 +1,4 @@
-// What the plugin queues beside collectives: order between streams, copies, points, weights and norms.
+// What the plugin queues besides collectives: order between streams, copies, points, weights and norms.
 #include <cmath>
 #include <limits>
 #include <string>

@@ -23,7 +23,7 @@ Samples whole_epoch(ElasticSampler const& sampler) {
   return all;
 }
 
-// One step of a world: every rank has a sampler of its own, restored from the same state. Their states agree after.
+// One step of a world: every rank has its own sampler, restored from the same state. Afterwards their states agree.
 Samples step_of_all(ElasticSampler& sampler, int world, std::size_t per_rank) {
   Samples all;
   ElasticSampler const before = sampler;
@@ -44,7 +44,7 @@ struct History {
   std::size_t last_whole = 0;  // ranks times samples of the last step
 };
 
-// An epoch in which the world changes at random.
+// An epoch in which the size of the world changes at random.
 History random_history(std::uint64_t size, Tail tail, std::mt19937_64& random) {
   ElasticSampler sampler(size, random(), tail);
   for (std::uint64_t skip = random() % 3; skip > 0; --skip) {

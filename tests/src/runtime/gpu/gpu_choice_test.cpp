@@ -1,4 +1,4 @@
-// Which GPU a rank uses: every outcome of looking for one.
+// Which GPU a rank uses: every outcome of the search.
 #include <cstring>
 #include <utility>
 #include <vector>

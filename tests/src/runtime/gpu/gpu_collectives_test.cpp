@@ -1,4 +1,4 @@
-// Communicator on NCCL, through the plugin and the double: results, streams, and who may be in one world.
+// Communicator on NCCL, through the plugin and the double: results, streams, and which ranks may be in one world.
 #include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
@@ -123,7 +123,7 @@ TEST_CASE("gpu: calls on host memory keep their order, those on device memory th
     std::ranges::fill(device, 1.0F);
     cxxrun_cuda_double_spin(busy, 2'000'000'000);
     Work last;
-    for (int i = 0; i < 10; ++i) {  // each takes what the one before gives, in two chains beside each other
+    for (int i = 0; i < 10; ++i) {  // each uses the result of the one before, in two independent chains
       for (float* const values : {device.data(), host.data()}) {
         auto* const mine = values + static_cast<std::size_t>(rank) * kCount;
         std::ignore =

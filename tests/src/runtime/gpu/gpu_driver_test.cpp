@@ -16,24 +16,24 @@ using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-/// In a rank that leaves to the operating system what it could free only by asking a CUDA that is gone.
+/// For a rank that leaves memory to the operating system because CUDA is gone.
 bool g_leaks = false;
 
 }  // namespace
 
-/// Asked by LeakSanitizer when the process ends.
+/// Called by LeakSanitizer when the process ends.
 extern "C" int __lsan_is_turned_off() {  // NOLINT(bugprone-reserved-identifier): its name
   return g_leaks ? 1 : 0;
 }
 
 namespace {
 
-// As a program's static objects: destroyed after everything that came later, CUDA too.
+// Like a program's static objects: destroyed after everything that was made later, including CUDA.
 std::optional<Communicator> g_comm;
 std::optional<Arena> g_arena;
 std::optional<Work> g_work;
 
-/// While so many calls wait behind the kernel of an all_reduce, `victim` is killed; what the other rank is told.
+/// Kills `victim` while that many calls wait behind the kernel of an all_reduce; returns what the other rank throws.
 /// `waits`: what the double counts, and how many.
 std::string blocked(int victim, char const* script, std::pair<char const*, std::uint64_t> waits,
                     std::function<void(Communicator&, Arena&)> const& block) {
@@ -71,7 +71,7 @@ std::string blocked(int victim, char const* script, std::pair<char const*, std::
 }  // namespace
 
 TEST_CASE("gpu: a death is seen while the program is blocked in the driver behind the call's kernel", "[process]") {
-  // The program in cudaFree, and behind it whoever asks for this library how far the device is.
+  // The program is in cudaFree; behind it waits a thread of this library that asks how far the device is.
   CHECK(blocked(1, "driver=locks", {"driver waits", 2}, [](Communicator&, Arena&) {
           void* memory = nullptr;
           cudaHostAlloc(&memory, 64, cudaHostAllocDefault);

@@ -1,4 +1,4 @@
-// Communicator on NCCL, through the plugin and the double: everybody gets free, and knows whose failure it was.
+// Communicator on NCCL, through the plugin and the double: every rank is released and learns whose failure it was.
 #include <csignal>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -6,7 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "src/base/os/watchdog.hpp"
+#include "src/base/os/thread.hpp"
 #include "src/runtime/gpu/choice.hpp"
 #include "src/runtime/gpu/nccl_backend.hpp"
 #include "tests/support/catch.hpp"
@@ -28,7 +28,7 @@ std::string named(PeerFailure const& failure) {
   return std::to_string(static_cast<int>(failure.why())) + " " + std::to_string(failure.rank()) + " " + failure.host();
 }
 
-/// Calls until it fails; what that was, and what a later call throws.
+/// Calls until it fails; returns that failure, and what a later call throws.
 std::string call_until_failure(Communicator& comm, Waits waits) {
   auto arena = comm.arena(4096);
   auto const values = arena.allocate<float>(8);

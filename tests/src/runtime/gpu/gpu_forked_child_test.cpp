@@ -1,4 +1,4 @@
-// What a forked child may do with its parent's Communicator on a device: nothing, and CUDA is not asked on its behalf.
+// A forked child cannot use its parent's Communicator on a device, and does not call CUDA.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -44,7 +44,7 @@ TEST_CASE("gpu: a forked child's calls are refused by name, and its parent goes 
         [&] { sync->broadcast({}, 0); },
         [&] { average(*sync); },
     };
-    // CUDA answers there as it does in a forked child: with an error to everything.
+    // In a forked child CUDA answers every call with an error.
     auto const begin = cxxrun_cuda_double_lose_context;
     expect(refused_in_child(calls, begin) == static_cast<int>(calls.size()), "every call is refused");
     expect(refused_in_child({[&] { sync.reset(); }}, begin) == 0, "destroying does nothing");

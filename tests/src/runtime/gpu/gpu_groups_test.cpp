@@ -1,4 +1,4 @@
-// Groups of a Communicator on NCCL, through the plugin and the double: each has a communicator of NCCL's of its own.
+// Groups of a Communicator on NCCL, through the plugin and the double: each has its own NCCL communicator.
 #include <algorithm>
 #include <csignal>
 #include <sys/wait.h>
@@ -43,7 +43,7 @@ void expect_sums(Communicator& group) {
   expect(has(group.describe(), "NCCL 2.28.9 on "), "who carries it out");
 }
 
-/// What the calls of `comm` end with, on device memory.
+/// The failure of the calls of `comm` on device memory.
 std::string end_of(Communicator& comm) {
   try {
     auto arena = comm.arena(kCount * sizeof(float));
@@ -153,7 +153,7 @@ TEST_CASE("gpu groups: a death ends the calls of all groups, also of ranks that 
       auto column = comm.split(rank % 2);
       auto single = comm.split(rank);
       die_when_ready(store, rank, 3, 4);
-      // Rank 0 waits for rank 1, which waits for the dead one.
+      // Rank 0 waits for rank 1, which waits for the dead rank.
       std::string const said = end_of(rank == 1 ? *column : *row);
       for (Communicator* const other : {&*row, &*column, &*single, &comm}) {
         std::string const end = end_of(*other);

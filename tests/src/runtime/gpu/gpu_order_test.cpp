@@ -1,5 +1,5 @@
-// Several Communicators on one GPU that has room for one kernel of NCCL's, and one that is begun when another one could
-// not be connected.
+// Several Communicators on one GPU with room for one NCCL kernel, and one that is started after another one could not
+// be connected.
 #include <algorithm>
 #include <thread>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kCount = 1000;
 
-/// A Communicator with a buffer in device memory, which is the host's on the double.
+/// A Communicator with a buffer in device memory, which is host memory with the double.
 struct Side {
   Communicator comm;
   Arena arena = comm.arena(kCount * sizeof(float));
@@ -85,8 +85,8 @@ TEST_CASE("gpu order: two Communicators called in another order on each rank wai
   for (auto const& end : ends) {
     INFO(end.said);
     CHECK(has(end.said,
-              "was not done within 1 s, though every rank made it: NCCL is stuck, or calls of another "
-              "Communicator stand in its way"));
+              "was not done within 1 s, though every rank made it: NCCL is stuck, or blocked by calls of another "
+              "Communicator"));
   }
 }
 

@@ -1,7 +1,7 @@
-// NcclSettings: what is refused, what ranks must have in common, and that NCCL gets them: on the double.
+// NcclSettings: which are refused, which must be equal on all ranks, and that NCCL gets them: on the double.
 #include <vector>
 
-#include "src/runtime/gpu/settings.hpp"
+#include "src/runtime/gpu/choice.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/cuda_double/script.hpp"
 #include "tests/support/gpu_world.hpp"
@@ -11,7 +11,7 @@ using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-/// What a job of two ranks on two nodes says on each; rank 1 has settings of its own.
+/// The result on each rank of a job of two ranks on two nodes; rank 1 has other settings.
 std::vector<std::string> job(NcclSettings const& first, NcclSettings const& second, std::string const& script = "") {
   ForkedStore const store;
   auto const ends = run_ranks(2, [&](int rank) {
@@ -78,7 +78,7 @@ TEST_CASE("gpu settings: what this NCCL does not know is refused on all ranks, a
   NcclSettings const classed{.traffic_class = 3};
   for (auto const& each : job(classed, classed, ",nccl=22501")) {
     INFO(each);
-    CHECK(has(each, "Options::nccl.traffic_class is set, and NCCL 2.25.1 knows none; it takes 2.26.2 or newer"));
+    CHECK(has(each, "Options::nccl.traffic_class is set, and NCCL 2.25.1 does not support it; use 2.26.2 or newer"));
   }
   CHECK(job({.name = "trainer"}, {.name = "trainer"}, ",nccl=22501")[0] == "met");
 }
@@ -92,7 +92,7 @@ TEST_CASE("gpu settings: numbers and names that NCCL cannot take are refused, al
   CHECK(refusal_of({.cga_cluster_size = 9}) == "Options::nccl.cga_cluster_size is 9; give a number from 0 to 8");
   CHECK(refusal_of({.traffic_class = -1}) == "Options::nccl.traffic_class is -1; give a number from 0 to 255");
   CHECK(refusal_of({.min_ctas = 9, .max_ctas = 8}) ==
-        "Options::nccl.min_ctas is 9 and max_ctas 8; give a least that is not more than the most");
+        "Options::nccl.min_ctas is 9 and max_ctas 8; the first must not exceed the second");
   for (std::string const& name : {std::string("two words"), std::string(65, 'a'), std::string("\n")}) {
     CHECK(has(refusal_of({.name = name}), "Options::nccl.name is not a name of at most 64 printable ASCII characters"));
   }

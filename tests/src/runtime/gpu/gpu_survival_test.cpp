@@ -1,5 +1,5 @@
-// Survivors in place on NCCL, through the plugin and the double: the same processes, devices and contexts in one
-// generation after another, with an agent of the test's own.
+// Survivors in place on NCCL, through the plugin and the double: the same processes, devices and contexts in several
+// generations, with an agent played by the test.
 #include <algorithm>
 #include <csignal>
 #include <filesystem>

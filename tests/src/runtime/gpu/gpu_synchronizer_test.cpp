@@ -1,5 +1,5 @@
 // GradientSynchronizer in device memory, through the plugin and the double: the results of the host backend, streams,
-// and verdicts that come later.
+// and failures that are reported later.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -34,7 +34,7 @@ void end_step(GradientSynchronizer& sync, Ends ends) {
   cudaStreamSynchronize(nullptr);
 }
 
-/// Steps with marks in another order on every rank, some with weights, some with gradients that nobody marks; all
+/// Steps with another order of marks on every rank, some with weights, some with unmarked gradients; returns all
 /// gradients of all steps, and norms.
 std::vector<double> train(Communicator& comm, int rank, GradientSynchronizer::Options options, Ends ends) {
   std::vector<double> all;
@@ -278,7 +278,7 @@ TEST_CASE("gpu: a mistake is told to all ranks by the wait after wait(stream), w
           }
         }
         sync.wait(Stream{});
-        comm.barrier();  // with the mistake on one rank's mind, and unknown to the others
+        comm.barrier();  // one rank has made the mistake, and the others do not know it yet
       } catch (Failure const& failure) {
         expect(step == 2, "the verdict came in another step");
         return failure.what();

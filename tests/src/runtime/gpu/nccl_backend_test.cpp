@@ -1,4 +1,4 @@
-// The NCCL backend's calls: what it asks of the device, and what it refuses.
+// The NCCL backend's calls: what it queues on the device, and what it refuses.
 #include "src/runtime/client/engine.hpp"
 #include "src/runtime/client/solo_backend.hpp"
 #include "tests/support/catch.hpp"
@@ -84,7 +84,7 @@ TEST_CASE("nccl: a rank whose group has a call under way does not compute, whoev
   static_cast<void>(engine.submit(sum_of(memory)));
   engine.abort(host::facts_of(fail(Errc::closed, "over")));
   CHECK(eventually([&] { return world.device.aborted == 1; }));
-  CHECK(page.elsewhere == 1);  // it has failed, and nobody is kept waiting by whoever unwinds
+  CHECK(page.elsewhere == 1);  // it has failed, and no rank waits for one that unwinds
 }
 
 TEST_CASE("nccl: memory that is not there, or not of one size, is a failure on all ranks") {

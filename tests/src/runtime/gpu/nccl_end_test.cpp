@@ -1,4 +1,4 @@
-// How everything that goes wrong in the NCCL backend ends, and who is told what.
+// How every failure of the NCCL backend ends, and which ranks are told what.
 #include <algorithm>
 #include <array>
 #include <pthread.h>
@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "launcher/options/options.hpp"
-#include "src/base/os/watchdog.hpp"
+#include "src/base/os/thread.hpp"
 #include "src/runtime/client/engine.hpp"
-#include "src/runtime/gpu/nccl_gate.hpp"
+#include "src/runtime/gpu/nccl_leftover.hpp"
 #include "src/runtime/gpu/nccl_peers.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/nccl_world.hpp"
@@ -76,9 +76,9 @@ TEST_CASE("nccl: a peer's death is thrown by who waits, and calls done before ke
 
 TEST_CASE("nccl: an error of NCCL's is told to the peers in its own words, unless one of them has died") {
   bool const died = GENERATE(false, true);
-  bool const host_call = GENERATE(false, true);  // beside it, on another thread
+  bool const host_call = GENERATE(false, true);  // on another thread at the same time
   NcclWorld world;
-  world.op_timeout = 500ms;  // so long a name is waited for
+  world.op_timeout = 500ms;  // how long it waits for a name
   auto const backend = world.join();
   auto* const memory = backend->allocate(64);
   world.peers.holds = host_call;
@@ -121,11 +121,10 @@ TEST_CASE("nccl: when a call is not done in op_timeout, who does not report is n
     CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer 1 2 7");
   }
   SECTION("all have come") {
-    CHECK(
-        thrown_by([&] { backend->run(sum_of(memory)); }) ==
-        "rank 0 on node0: all_reduce of 8 f32, sum was not done within 0.05 s, though every rank made it: "
-        "NCCL is stuck, or calls of another Communicator stand in its way, which all ranks have to make in one order; "
-        "NCCL_DEBUG=INFO says more, nvidia-smi shows the state of the devices");
+    CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) ==
+          "rank 0 on node0: all_reduce of 8 f32, sum was not done within 0.05 s, though every rank made it: "
+          "NCCL is stuck, or blocked by calls of another Communicator, which all ranks must make in the same order; "
+          "NCCL_DEBUG=INFO says more, nvidia-smi shows the state of the devices");
   }
   CHECK(world.device.aborted == 1);
 }
@@ -137,7 +136,7 @@ TEST_CASE("nccl: a rank that left is only to blame if it leaves a call unfinishe
   world.peers.trouble = host::Trouble::left;
   world.peers.facts.why = PeerFailure::Why::left;
   world.device.runs = false;
-  world.device.runs_after = 2;  // looks at the peers, of which the second knows that the first saw the same
+  world.device.runs_after = 2;  // number of looks at the peers; the second one knows that the first saw the same
   backend->run(sum_of(memory));
   world.device.runs = false;
   CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer 1 1 7");
@@ -312,8 +311,8 @@ TEST_CASE("nccl: who can have no thread to give NCCL up says so, and ends with c
   said.resize(static_cast<std::size_t>(std::max<ssize_t>(0, read(channel[0], said.data(), said.size()))));
   close(channel[0]);
   close(channel[1]);
-  CHECK(said.starts_with("rank 0 on node0: NCCL cannot be given up, because no thread can be started ("));
-  CHECK(said.ends_with("): this process ends with code 75, to be started anew\n"));
+  CHECK(said.starts_with("rank 0 on node0: cannot abort NCCL, because no thread can be started ("));
+  CHECK(said.ends_with("): exiting with code 75, to be restarted\n"));
   CHECK(WIFEXITED(ends[0].status));
   CHECK(WEXITSTATUS(ends[0].status) == cxxrun::os::Watchdog::kTryAgain);
 }
@@ -331,7 +330,7 @@ TEST_CASE("nccl: a wait that is to be given up asks who is late only after half 
     std::this_thread::yield();
   }
   std::atomic<int> answers{0};
-  backend->hurry([&] { ++answers; });
+  backend->give_up_early([&] { ++answers; });
   CHECK(thrown_by([&] { backend->device()->wait(point); }) == (long_wait ? "peer 1 2 7" : "peer -1 4 7"));
   CHECK(answers > 0);
   CHECK(world.device.aborted == 1);
@@ -350,7 +349,7 @@ TEST_CASE("nccl: memory of which CUDA cannot say whose it is goes to no backend,
   CHECK(has(thrown_by([&] { static_cast<void>(backend->device()->refusal(call)); }), words));
   CHECK(world.peers.aborts == 1);
   CHECK(world.device.aborted == 1);
-  CHECK(world.peers.calls == calls + 1);  // the ranks' hearing
+  CHECK(world.peers.calls == calls + 1);  // the exchange of call reports
   world.device.unsure = false;
   CHECK(has(thrown_by([&] { backend->run(call); }), words));
 }
@@ -414,7 +413,7 @@ TEST_CASE("nccl: who is blocked in the driver is freed, too, when waits are to b
   world.device.blocks = true;
   std::thread asker([&] {
     eventually([&] { return world.device.inside == 1; });
-    backend->hurry([] {});
+    backend->give_up_early([] {});
   });
   CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer -1 4 7");
   asker.join();

@@ -1,4 +1,4 @@
-// Calls on a device allocate nothing. In the program that counts all allocations.
+// Calls on a device allocate nothing. Part of the program that counts all allocations.
 #include "src/runtime/client/engine.hpp"
 #include "tests/support/allocations.hpp"
 #include "tests/support/catch.hpp"

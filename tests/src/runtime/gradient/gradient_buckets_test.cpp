@@ -3,7 +3,7 @@
 #include <random>
 #include <utility>
 
-#include "src/runtime/gradient/moves.hpp"
+#include "src/runtime/gradient/buckets.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;            // NOLINT(google-build-using-namespace)
@@ -31,7 +31,7 @@ std::vector<Parameter> any_parameters(std::mt19937& random, std::size_t number) 
   return parameters;
 }
 
-/// Places in the order of memory: first byte, and the byte after the last one with its padding.
+/// Places in memory order: first byte, and the byte after the padding.
 std::vector<std::pair<std::size_t, std::size_t>> extents(Layout const& layout) {
   std::vector<std::pair<std::size_t, std::size_t>> all;
   for (auto const& place : layout.places) {

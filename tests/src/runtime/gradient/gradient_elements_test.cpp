@@ -2,7 +2,7 @@
 #include <limits>
 #include <vector>
 
-#include "src/runtime/gradient/control.hpp"
+#include "src/runtime/gradient/buckets.hpp"
 #include "src/runtime/gradient/elements.hpp"
 #include "tests/support/catch.hpp"
 

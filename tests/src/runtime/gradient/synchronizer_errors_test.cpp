@@ -1,4 +1,4 @@
-// GradientSynchronizer: what goes wrong is named, on every rank, and nobody waits for ever.
+// GradientSynchronizer: every failure is named, on every rank, and no rank waits forever.
 #include <cmath>
 #include <csignal>
 #include <regex>
@@ -13,7 +13,7 @@ namespace {
 
 std::vector<Parameter> const kThree{{"embed", 100}, {"w1", 1000}, {"w2", 10}};
 
-/// What `body` throws.
+/// The message that `body` throws.
 std::string thrown(std::function<void()> const& body) {
   try {
     body();
@@ -28,7 +28,7 @@ std::string thrown(std::function<void()> const& body) {
   return "nothing";
 }
 
-/// The host's name, as in "rank 2 on node1", is not what these tests are about.
+/// Removes the host's name, as in "rank 2 on node1": it does not matter here.
 std::string without_hosts(std::string const& text) {
   return std::regex_replace(text, std::regex("(rank [0-9]+) on [^ :]+"), "$1");
 }

@@ -1,4 +1,4 @@
-// GradientSynchronizer: a step allocates nothing. A program of its own, because it counts all allocations.
+// GradientSynchronizer: a step allocates nothing. A separate program, because it counts all allocations.
 #include "tests/support/allocations.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/sync_world.hpp"

@@ -12,7 +12,7 @@ using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-/// Some steps whose marks come in another order on every rank and in every step.
+/// Some steps with another order of marks on every rank and in every step.
 template <class T>
 std::string means(SyncWorld const& world, int rank, GradientSynchronizer::Options const& options) {
   auto comm = world.join(rank);

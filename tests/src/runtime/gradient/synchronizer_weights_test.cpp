@@ -1,4 +1,4 @@
-// GradientSynchronizer: what each rank's gradients count for: weights, micro-batches, parameters that are not used.
+// GradientSynchronizer: how much each rank's gradients count: weights, micro-batches, unused parameters.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// TorchGradients on two ranks: what .grad is after a step, and what is refused. A program, as libtorch's headers and
-// Catch's define the same macros; under cxxrun. Its models are small enough to know the result.
+// TorchGradients on two ranks: .grad after a step, and what is refused. A program under cxxrun, because libtorch's
+// headers and Catch's define the same macros. Its models are so small that the results are known.
 #include "cxxrun/torch.hpp"
 
 #include <cstdio>
@@ -34,7 +34,7 @@ void expect_refused(Act const& act, char const* part) {
   }
 }
 
-/// Three vectors; the gradient of each is what the loss multiplies it with.
+/// Three vectors; the gradient of each is its factor in the loss.
 struct Vectors : torch::nn::Module {
   torch::Tensor a = register_parameter("a", torch::ones({3}));
   torch::Tensor b = register_parameter("b", torch::ones({2, 3, 4, 5}).contiguous(torch::MemoryFormat::ChannelsLast));
@@ -45,7 +45,7 @@ struct Vectors : torch::nn::Module {
   torch::Tensor loss(double factor) { return factor * a.sum() + 2 * factor * b.sum() + 3 * factor * c.sum(); }
 };
 
-/// Through bytes, together with an optimizer.
+/// Saves to bytes and restores, together with an optimizer.
 void reload(Vectors& model) {
   torch::optim::SGD sgd(model.parameters(), 0.1);
   auto const bytes = cxxrun::torch_state(model, sgd);

@@ -1,8 +1,8 @@
 """DDP's buckets in memory that the ranks of a node share. A reduction reads and writes them in place, without a copy.
 
 torch allocates a bucket in memory of its own. share_memory_() gives the storage, with all of its views, a mapping of its own.
-That mapping is then replaced by a second mapping of pages of the arena; the library uses the first one. So torch unmaps what
-it has mapped, and the arena may be released before the bucket."""
+That mapping is then replaced by a second mapping of pages of the arena; the library uses the arena's own mapping. So torch
+unmaps what it has mapped, and the arena may be released before the bucket."""
 import ctypes
 import os
 import resource

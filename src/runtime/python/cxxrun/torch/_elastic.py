@@ -43,7 +43,7 @@ class Elastic:
     `policy`: "wait" waits for the replacement of a rank that has died. With "shrink" the other nodes go on without its node
     until that is complete again.
 
-    One per process. Not thread-safe: the main thread calls it."""
+    One per process. One thread at a time calls it; it handles signals only in the main thread."""
 
     def __init__(self, checkpoint: Optional[str] = None, seed: Optional[int] = 0, backend: Optional[str] = None,
                  device: Union[None, str, torch.device] = None, policy: str = "wait") -> None:
@@ -62,7 +62,7 @@ class Elastic:
         self._tracked: Dict[str, Any] = {}
         self._wrapped: List[Wrapped] = []
         self._completed, self._joined, self._ends = 0, False, False
-        self._fresh, self._torn = True, False  # no step done yet; a step half done
+        self._fresh, self._torn = True, False  # this rank has no state to give; a step or a state is half there
         self._handles_signal = False
         self._closed, self._interrupted = False, False
         self._saved = -1  # `completed` when the checkpoint was written last
