@@ -4,6 +4,7 @@
 ROOMS lists all folders of the product from the bottom to the top: a file includes its own room or one further down.
 Further rules:
   two houses: the training runtime, src/runtime, is included by itself alone: the programs are built on src/base;
+  names: no two headers have one name;
   circles: no two files include each other, not even by way of others (a header and its source count as one);
   purity: only the shells listed here touch clocks, sockets, processes, threads, files, environment or randomness,
     and only shells include the header of a shell;
@@ -152,7 +153,7 @@ OPENERS = {
     "src/base/os/folder.cpp": "the one that looks at what it opens",
     "src/base/os/helper_children.cpp": "/dev/null, and paths of the user's, to see whether one byte can be read",
     "src/base/os/kernel_log.cpp": "/dev/kmsg",
-    "src/base/os/limits.cpp": "/sys/fs/cgroup",
+    "src/base/os/process_limits.cpp": "/sys/fs/cgroup",
     "src/base/os/monitor.cpp": "/dev/null",
     "src/base/os/path_owners.cpp": "directories, to look at their owners",
     "src/base/os/process_info.cpp": "/proc",
@@ -301,6 +302,13 @@ def violations(root):
             yield f"{rel}: lies in no room that scripts/check_layers.py knows"
         yield from file_violations(rel, text, files)
     yield from circles(files)
+    headers = {}
+    for rel in files:
+        if rel.endswith((".hpp", ".h")):
+            name = rel.rsplit("/", 1)[1]
+            other = headers.setdefault(name, rel)
+            if other != rel:
+                yield f"{rel}: has the name of {other}"
     for path in sorted((root / "src/runtime/python/cxxrun").rglob("*.py")):
         if (rel := path.relative_to(root).as_posix()) not in PYTHON_OPENERS:
             yield from python_violations(rel, path.read_text())
@@ -338,7 +346,8 @@ PLANTED = {  # file: what its one line must be found as
     "src/runtime/python/cxxrun/_files.py": ("fd = os.open(path, 0)", ""),
     "src/runtime/data/a.hpp": ('#include "src/runtime/data/b.hpp"', ""),
     "src/runtime/data/b.cpp": ('#include "src/runtime/data/a.hpp"', ""),
-    "src/runtime/data/b.hpp": ("int b;", ""),
+    "src/runtime/data/b.hpp": ("int b;", "has the name of src/runtime/comm/b.hpp"),
+    "src/runtime/comm/b.hpp": ("int bb;", ""),
     "launcher/options/options.hpp": ("int o;", ""),
     "launcher/place/topology.hpp": ("int t;", ""),
     "src/base/os/children.hpp": ("int c;  // kill(1, 9);", ""),

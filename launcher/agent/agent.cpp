@@ -27,13 +27,13 @@
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_memory.hpp"
 #include "src/base/core/time.hpp"
-#include "src/base/os/limits.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/log.hpp"
-#include "src/base/os/machine.hpp"
 #include "src/base/os/monitor.hpp"
 #include "src/base/os/process_info.hpp"
+#include "src/base/os/process_limits.hpp"
 #include "src/base/os/signals.hpp"
+#include "src/base/os/state_machine.hpp"
 #include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {

@@ -15,9 +15,9 @@
 #include "launcher/report/death.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/limits.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/process_info.hpp"
+#include "src/base/os/process_limits.hpp"
 #include "src/base/os/system.hpp"
 #include "src/base/os/tcp_sockets.hpp"
 

@@ -12,7 +12,7 @@
 #include "launcher/facts/environment.hpp"
 #include "launcher/options/options.hpp"
 #include "src/base/os/log.hpp"
-#include "src/base/os/machine.hpp"
+#include "src/base/os/state_machine.hpp"
 #include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {

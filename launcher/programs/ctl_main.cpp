@@ -20,7 +20,7 @@
 #include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/time.hpp"
-#include "src/base/os/limits.hpp"
+#include "src/base/os/process_limits.hpp"
 
 namespace cxxrun::launcher::view {
 namespace {

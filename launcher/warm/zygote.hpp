@@ -20,7 +20,7 @@
 #include "launcher/warm/warm_command.hpp"
 #include "launcher/warm/warm_starts.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/machine.hpp"
+#include "src/base/os/state_machine.hpp"
 #include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "launcher/report/failure_signs.hpp"
-#include "src/base/os/limits.hpp"
 #include "src/base/os/process_info.hpp"
+#include "src/base/os/process_limits.hpp"
 
 namespace cxxrun::launcher {
 namespace {

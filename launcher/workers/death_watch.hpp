@@ -13,7 +13,7 @@
 #include "src/base/core/limits.hpp"
 #include "src/base/os/helper_children.hpp"
 #include "src/base/os/kernel_log.hpp"
-#include "src/base/os/limits.hpp"
+#include "src/base/os/process_limits.hpp"
 
 namespace cxxrun::launcher {
 

@@ -33,8 +33,8 @@
 #include "rendezvous/values/worker_exit.hpp"
 #include "src/base/core/exit_status.hpp"
 #include "src/base/os/children.hpp"
-#include "src/base/os/machine.hpp"
 #include "src/base/os/signals.hpp"
+#include "src/base/os/state_machine.hpp"
 #include "src/base/os/timer.hpp"
 #include "src/base/wire/rail_protocol.hpp"
 

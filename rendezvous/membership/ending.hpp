@@ -1,7 +1,7 @@
 // Ending: how a generation ends, and how the run does. Part of membership.
 #pragma once
 
-#include "rendezvous/membership/turn.hpp"
+#include "rendezvous/membership/membership_turn.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "rendezvous/membership/turn.hpp"
+#include "rendezvous/membership/membership_turn.hpp"
 
 namespace cxxrun::rendezvous {
 

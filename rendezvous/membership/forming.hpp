@@ -1,7 +1,7 @@
 // Forming: collects agents until the next generation can be formed, or never can be. Part of membership.
 #pragma once
 
-#include "rendezvous/membership/turn.hpp"
+#include "rendezvous/membership/membership_turn.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/membership/turn.hpp"
+#include "rendezvous/membership/membership_turn.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "rendezvous/membership/turn.hpp"
+#include "rendezvous/membership/membership_turn.hpp"
 
 namespace cxxrun::rendezvous {
 

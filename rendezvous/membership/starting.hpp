@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "rendezvous/membership/turn.hpp"
+#include "rendezvous/membership/membership_turn.hpp"
 
 namespace cxxrun::rendezvous {
 

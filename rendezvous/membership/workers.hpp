@@ -2,7 +2,7 @@
 // blamed by others (hangs/blame.hpp) or have ended early (leavers.hpp). Part of membership.
 #pragma once
 
-#include "rendezvous/membership/turn.hpp"
+#include "rendezvous/membership/membership_turn.hpp"
 
 namespace cxxrun::rendezvous {
 

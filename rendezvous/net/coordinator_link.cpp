@@ -16,9 +16,9 @@
 #include "rendezvous/trust/grant.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/time.hpp"
-#include "src/base/os/limits.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/log.hpp"
+#include "src/base/os/process_limits.hpp"
 #include "src/base/os/timer.hpp"
 
 namespace cxxrun::rendezvous {

@@ -7,9 +7,9 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "src/base/os/limits.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/log.hpp"
+#include "src/base/os/process_limits.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

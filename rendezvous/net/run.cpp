@@ -6,8 +6,8 @@
 #include <boost/asio/post.hpp>
 
 #include "rendezvous/history/restarts.hpp"
-#include "src/base/os/limits.hpp"
 #include "src/base/os/log.hpp"
+#include "src/base/os/process_limits.hpp"
 #include "src/base/os/tcp_sockets.hpp"
 
 namespace cxxrun::rendezvous {

@@ -16,7 +16,7 @@
 #include "rendezvous/net/store_policy.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "src/base/core/complaints.hpp"
-#include "src/base/os/machine.hpp"
+#include "src/base/os/state_machine.hpp"
 #include "src/base/os/timer.hpp"
 #include "src/base/store/store_server.hpp"
 

@@ -1,10 +1,10 @@
-// A sum of squares in the order of additions of the GPU's kernels (src/runtime/cuda/kernels.hpp), as loops.
+// A sum of squares in the order of additions of the GPU's kernels (src/runtime/cuda/device_kernels.hpp), as loops.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "src/runtime/cuda/kernels.hpp"
+#include "src/runtime/cuda/device_kernels.hpp"
 
 namespace cxxrun::test {
 

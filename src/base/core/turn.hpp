@@ -1,7 +1,7 @@
 // BasicTurn and BasicStep: what all state machines have in common, and the lines that they log. Pure.
 //
 // A machine is a function `step(state, event, now, policy)`. Its parts work on one turn: they change the state there
-// and collect actions and log lines. src/base/os/machine.hpp is the loop around it.
+// and collect actions and log lines. src/base/os/state_machine.hpp is the loop around it.
 #pragma once
 
 #include <initializer_list>

@@ -19,9 +19,9 @@
 #include "src/base/core/text.hpp"
 #include "src/base/os/children.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/limits.hpp"
 #include "src/base/os/local_socket.hpp"
 #include "src/base/os/process_info.hpp"
+#include "src/base/os/process_limits.hpp"
 
 namespace cxxrun::os {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "src/runtime/cuda/comm.hpp"
 #include "src/runtime/cuda/device.hpp"
-#include "src/runtime/cuda/kernels.hpp"
+#include "src/runtime/cuda/device_kernels.hpp"
 
 namespace cxxrun::cuda {
 namespace {

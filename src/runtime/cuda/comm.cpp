@@ -9,7 +9,7 @@
 #include <climits>
 
 #include "src/base/os/thread.hpp"
-#include "src/runtime/cuda/kernels.hpp"
+#include "src/runtime/cuda/device_kernels.hpp"
 
 #if CXXRUN_CUDA_HAS_WINDOWS
 // Weak: the library loaded at run time may be older than the one compiled with, and lack them.

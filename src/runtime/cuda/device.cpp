@@ -5,7 +5,7 @@
 #include <cstring>
 #include <dlfcn.h>
 
-#include "src/runtime/cuda/kernels.hpp"
+#include "src/runtime/cuda/device_kernels.hpp"
 
 namespace cxxrun::cuda {
 

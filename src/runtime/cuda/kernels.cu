@@ -8,7 +8,7 @@
 #include <cuda_fp16.h>
 
 #include "src/runtime/comm/element_formats.hpp"
-#include "src/runtime/cuda/kernels.hpp"
+#include "src/runtime/cuda/device_kernels.hpp"
 
 namespace cxxrun::cuda {
 /// Named: the name of an unnamed namespace would depend on the directory in which nvcc runs.

@@ -1,10 +1,9 @@
 // The plugin's kernels as loops: the same arithmetic in the same order.
-#include "src/runtime/cuda/kernels.hpp"
-
 #include <cstddef>
 #include <string>
 
 #include "src/runtime/comm/element_formats.hpp"
+#include "src/runtime/cuda/device_kernels.hpp"
 #include "tests/support/cuda_double/script.hpp"
 #include "tests/support/cuda_double/stream.hpp"
 #include "tests/support/square_order.hpp"

@@ -1,4 +1,4 @@
-#include "src/base/os/limits.hpp"
+#include "src/base/os/process_limits.hpp"
 
 #include <algorithm>
 #include <array>
