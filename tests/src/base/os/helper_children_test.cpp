@@ -23,7 +23,7 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-/// Destroyed last: reaps the killed children, which LimitedChild does not wait for, so that no other case finds them.
+/// Destroyed last: reaps children that LimitedChild and Caretaker do not wait for, so that no other case finds them.
 struct Reaper {
   Reaper() = default;
   ~Reaper() {
@@ -134,6 +134,7 @@ void await_end(int fd) {
 }  // namespace
 
 TEST_CASE("caretaker: what it was told of is gone when its owner goes on, and nothing else", "[process]") {
+  Reaper const reaper;
   Place const place;
   std::filesystem::create_directories(place.top + "/other");
   std::filesystem::create_directory_symlink(place.top + "/other", place.scratch + "/link");
