@@ -157,8 +157,14 @@ namespace {
 constexpr int kLiveVersion = 1;
 constexpr std::size_t kShownLines = 20;
 
+std::string text_of(nlohmann::ordered_json const& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+std::string line_of(nlohmann::ordered_json const& json) {
+  return text_of(json) + "\n";
+}
 std::string quoted(std::string const& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return text_of(text);
 }
 
 /// Appends `"name":value,`.
@@ -246,45 +252,24 @@ std::string live_json(Live const& live, Facts const& facts, TimePoint now) {
 }
 
 std::string who_json(std::string const& run_id, std::string const& step, std::string const& host) {
-  std::string text = "{";
-  put(text, "version", kLiveVersion);
-  put(text, "run_id", quoted(run_id));
-  put(text, "step", quoted(step));
-  put(text, "host", quoted(host));
-  close(text, '}');
-  return text + "\n";
+  return line_of({{"version", kLiveVersion}, {"run_id", run_id}, {"step", step}, {"host", host}});
 }
 
 std::string error_json(std::string const& why) {
-  return "{\"error\":" + quoted(why) + "}\n";
+  return line_of({{"error", why}});
 }
 
 std::string stack_json(std::uint32_t rank, std::string const& host, std::vector<std::string> const& frames,
                        std::string const& place) {
-  std::string text = "{";
-  put(text, "rank", rank);
-  put(text, "host", quoted(host));
-  put(text, "place", quoted(place));
-  text += "\"frames\":[";
-  for (auto const& frame : frames) {
-    text += quoted(frame) + ",";
-  }
-  close(text, ']');
-  return text + "}\n";
+  return line_of({{"rank", rank}, {"host", host}, {"place", place}, {"frames", frames}});
 }
 
 std::string tail_json(std::uint32_t rank, std::string const& host, std::string const& file, std::string const& tail) {
-  std::string text = "{";
-  put(text, "rank", rank);
-  put(text, "host", quoted(host));
-  put(text, "file", quoted(file));
-  put(text, "text", quoted(tail));
-  close(text, '}');
-  return text + "\n";
+  return line_of({{"rank", rank}, {"host", host}, {"file", file}, {"text", tail}});
 }
 
 std::string lines_json(Live const& live, Facts const& facts, std::uint64_t after) {
-  std::string text = "{\"nonce\":" + quoted(facts.nonce) + "}\n";
+  std::string text = line_of({{"nonce", facts.nonce}});
   for (auto const& line : live.lines) {
     if (line.number > after) {
       text += "{\"number\":" + std::to_string(line.number) + "," + line.text.substr(1) + "\n";

@@ -70,20 +70,19 @@ std::optional<Millis> newest_step(std::vector<Placed> const& workers) {
   return least;
 }
 
-std::uint64_t newest_number(std::vector<Placed> const& workers) {
+std::uint64_t most_of(std::vector<Placed> const& workers, std::uint64_t Worker::*number) {
   std::uint64_t most = 0;
   for (auto const& each : workers) {
-    most = std::max(most, each.worker->step);
+    most = std::max(most, each.worker->*number);
   }
   return most;
 }
 
 /// The workers that have begun fewer collectives than the others, which wait for them. "": none, or more than half.
 std::string who_is_behind(std::vector<Placed> const& workers) {
-  std::uint64_t most = 0;
+  auto const most = most_of(workers, &Worker::begun);
   std::uint64_t least = UINT64_MAX;
   for (auto const& each : workers) {
-    most = std::max(most, each.worker->begun);
     least = std::min(least, each.worker->begun);
   }
   std::vector<Placed> behind;
@@ -118,14 +117,11 @@ Judgement judge_running(Table const& table) {
     }
   }
   if (newest) {
-    return {"trains: step " + std::to_string(newest_number(workers)) +
+    return {"trains: step " + std::to_string(most_of(workers, &Worker::step)) +
                 (usual ? ", " + seconds_text(*usual) + " a step" : ""),
             true};
   }
-  std::uint64_t begun = 0;
-  for (auto const& each : workers) {
-    begun = std::max(begun, each.worker->begun);
-  }
+  auto const begun = most_of(workers, &Worker::begun);
   return {"runs for " + elapsed_text(table.phase_age) + ": its program has reported no training step yet" +
               (begun > 0 ? "; " + std::to_string(begun) + " collectives begun" : ""),
           true};
