@@ -44,7 +44,7 @@ constexpr std::array kCases{
     Case{Mutation::lost_timer, "waits without a timer"},
     Case{Mutation::count_locally, "the restart count falls"},
     Case{Mutation::decide_silently, "no cut was as long", nullptr, kOnlyCuts},
-    Case{Mutation::half_at_once, "although most nodes are left", nullptr, kOnlyDeaths + 50'000},  // one in 20,000
+    Case{Mutation::half_at_once, "although most nodes are left", late_promise},
     Case{Mutation::watch_from_beats, "no workers run", nullptr, kOnlyDeaths},
     Case{Mutation::unguarded, "although nothing has happened", nullptr, 1, true},
     Case{Mutation::start_at_once, "before its wait is over", nullptr, kOnlyFailures},

@@ -80,6 +80,17 @@ inline Schedule firewalled() {
   return job_of(2, {{2 * kT, Trouble::cut_off, 3 * kT, 0}, {2 * kT + 50'000, Trouble::worker_fails, 0, 1}});
 }
 
+/// The first of four nodes is lost, and messages take so long that two promises often come well before the third: a
+/// candidate that does not wait for it forms a generation without a healthy node.
+inline Schedule late_promise() {
+  auto schedule = job_of(4, {{2 * kT, Trouble::both_die, 0, 0}});
+  schedule.policy.tie = schedule.agent.tie = rendezvous::Tie::fence;
+  schedule.policy.min_nodes = 2;
+  schedule.policy.rejoin_window = Millis{10};
+  schedule.most_delay = 50'000;
+  return schedule;
+}
+
 /// Most of five nodes are told to end, the later ones while the generation without the first is being made.
 inline Schedule most_are_told() {
   return job_of(5, {{2 * kT, Trouble::told_to_end, 0, 1},

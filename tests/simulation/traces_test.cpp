@@ -100,6 +100,7 @@ TEST_CASE("F18: half of the promises and a fence are the last resort", "[simulat
   auto job = job_of(4, {{2 * kT, Trouble::both_die, 0, 0}});
   job.policy.tie = job.agent.tie = rendezvous::Tie::fence;
   CHECK(succeed(job) == "");
+  CHECK(succeed(late_promise()) == "");
 }
 
 TEST_CASE("F19, F20: nobody waits for those whose promises have gone to another, or who died after theirs",
