@@ -121,7 +121,7 @@ HEAVY = {
         "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/agent/live_job.cpp", "launcher/agent/live_node.cpp", "launcher/agent/joining.cpp", "launcher/doctor/board.cpp", "launcher/agent/refusing.cpp", "launcher/hangs/hang_guard.cpp",
         "launcher/hangs/python_stack.cpp", "launcher/logs/log_pump.cpp", "launcher/programs/rendezvous_main.cpp",
         "launcher/warm/zygote.cpp", "launcher/warm/zygote.hpp",
-        "launcher/workers/supervisor.cpp", "launcher/workers/supervisor.hpp",
+        "launcher/workers/supervisor.cpp", "launcher/workers/supervisor.hpp", "launcher/workers/supervisor_end.cpp",
         "launcher/workers/local_listener.hpp"},
     r"nlohmann/json\.hpp": {"rendezvous/protocol/message_fields.hpp", "launcher/facts/discovery.cpp",
                             "launcher/doctor/findings_text.cpp",

@@ -186,12 +186,15 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
     std::string place;              // what it was executing shortly before it had to be killed
     bool killed = false;            // by us
     bool died_before_kill = false;  // see Exited
+    bool has_parked = false;        // when its generation ended: it has no exit there, also if it is stopped later
     bool forked = false;            // from the warm Python
   };
 
-  // The results collected between the last exit and `ended`.
+  // The results collected between the last exit and `ended`. Waiting workers may be stopped meanwhile: then `ended` is
+  // called once, when these have ended, too.
   struct Ending {
     std::uint64_t number = 0;  // counts endings, to recognise a drain or probe that belongs to an earlier one
+    bool due = false;          // `ended` has not been posted
     std::size_t drains = 0;    // streams that are not drained yet
     std::vector<std::string> unkillable;
     std::optional<os::PathProbe> probe;
@@ -228,7 +231,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   void report_loss(std::uint32_t local_rank);
   std::size_t forward(int signal, std::set<pid_t>& served) const;
 
-  // -- supervisor.cpp: from the last exit of a generation to `ended` -------------------------------------------
+  // -- supervisor_end.cpp: from the last exit of a generation to `ended` ---------------------------------------
 
   void perform(ReportEnded const& what);
   void drain(std::uint64_t stream, std::uint32_t local_rank, bool is_stderr);
@@ -269,7 +272,8 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   LogPump& pump_;
   SupervisorHandlers handlers_;
   os::SignalWatch child_signals_;
-  os::Timer timer_;
+  os::Timer timer_;  // of the state machine
+  os::Timer drain_timer_;
   os::Timer probe_timer_;
   os::Machine<GroupState, GroupEvent> machine_;
   GroupState& state_ = machine_.state;

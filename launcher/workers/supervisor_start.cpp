@@ -214,6 +214,7 @@ void Supervisor::prepare_members(std::vector<WorkerSpec> const& workers) {
     assert(workers[i].local_rank == i);
     Member& member = waits ? next.emplace_back(std::move(members_[i])) : next.emplace_back();
     member.exit = {};
+    member.has_parked = false;
     member.exit.rank = workers[i].rank;
     member.exit.local_rank = static_cast<std::uint32_t>(i);
     member.exit.log = workers[i].log;

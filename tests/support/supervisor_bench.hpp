@@ -36,17 +36,19 @@ struct SupervisorBench {
   launcher::LogPump pump;
   std::vector<rendezvous::WorkerExit> exited;
   std::optional<Ended> ended;
+  std::size_t parked = 0;  // workers that have parked while their generation ran
   std::shared_ptr<launcher::Supervisor> supervisor;
 
   SupervisorBench() {
     os::become_subreaper();
-    supervisor = std::make_shared<launcher::Supervisor>(
-        io, pump,
-        launcher::SupervisorHandlers{[this](std::uint64_t, rendezvous::WorkerExit exit) { exited.push_back(exit); },
-                                     [this](std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
-                                            std::vector<std::string> unkillable, bool waiting, bool /*lacks*/) {
-                                       ended = Ended{generation, exits, unkillable, waiting};
-                                     }});
+    launcher::SupervisorHandlers on;
+    on.exited = [this](std::uint64_t, rendezvous::WorkerExit exit) { exited.push_back(exit); };
+    on.ended = [this](std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
+                      std::vector<std::string> unkillable, bool waiting, bool /*lacks*/) {
+      ended = Ended{generation, exits, unkillable, waiting};
+    };
+    on.named = [this](std::uint64_t, rendezvous::Named const&) { ++parked; };
+    supervisor = std::make_shared<launcher::Supervisor>(io, pump, std::move(on));
   }
   ~SupervisorBench() { supervisor.reset(); }
   SupervisorBench(SupervisorBench const&) = delete;

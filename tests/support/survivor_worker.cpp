@@ -6,6 +6,7 @@
 //   stubborn=0  does not park when it is told
 //   hangs_up=3  parks and closes the connection
 //   mute=1      does not register
+//   lingers=0   waits at the gate `linger` when there is to be no other generation
 //   asked=0     waits until a checkpoint is wanted
 //   children=0  has a process in its session whose parent has ended
 // Whoever has come so far in its last generation waits at the gate `finish` and exits with 0.
@@ -148,6 +149,9 @@ void wait(int fd, worker::ControlPage const& page) {
     }
     if (page.ends != 0) {
       note("ends");
+      if (is_told("lingers")) {
+        gate("linger");
+      }
       _exit(0);
     }
   }

@@ -1,9 +1,17 @@
 // Which processes of a worker get the signal of a stop, and what happens to the processes that workers leave behind.
 #include <chrono>
 #include <csignal>
+#include <fcntl.h>
+#include <latch>
+#include <memory>
+#include <optional>
 #include <string>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
+
+#include <boost/asio/post.hpp>
 
 #include "src/base/os/children.hpp"
 #include "src/base/os/process_info.hpp"
@@ -43,6 +51,75 @@ void check_save(Bench& bench) {
   REQUIRE(bench.fifo.line() == "ready");
   check_stop(bench);
 }
+
+/// While it exists, the pump does nothing: a log's file system hangs.
+struct HeldPump {
+  explicit HeldPump(LogPump& pump) {
+    pump.drain(0, false, [this](LastWords const&) {
+      held.count_down();
+      released.wait();
+      done.count_down();
+    });
+    held.wait();
+  }
+  ~HeldPump() { release(); }
+  HeldPump(HeldPump const&) = delete;
+  HeldPump& operator=(HeldPump const&) = delete;
+  void release() {
+    if (!released.try_wait()) {
+      released.count_down();
+    }
+    done.wait();
+  }
+
+  std::latch held{1}, released{1}, done{1};
+};
+
+/// Worker 0 has parked, worker 1 has failed, and the generation has ended but for the last words of worker 1, which the
+/// pump has not read: whose `ended` is due.
+struct Parted {
+  Bench bench;
+  std::optional<HeldPump> hold;
+
+  explicit Parted(std::string const& how) {
+    for (char const* const gate : {"fail", "linger"}) {
+      mkfifo(bench.directory.file(gate).c_str(), 0600);
+    }
+    auto survivor = Bench::worker({CXXRUN_SURVIVOR_WORKER, "early=10", how});
+    survivor.environment = {"CXXRUN_AGENT=" + bench.supervisor->socket(), "RANK=10", "CXXRUN_GENERATION=1",
+                            "DIR=" + bench.directory.path()};
+    bench.start({survivor, Bench::shell("echo because >&2; read line <" + bench.directory.file("fail") + "; exit 3")});
+    bench.run_until([this] { return bench.parked == 1; });
+    hold.emplace(bench.pump);
+    open_gate("fail");
+    bench.run_until_exits(1);
+    auto parking = order(1h);
+    parking.park = true;
+    bench.supervisor->stop(parking);
+  }
+
+  /// Lets the process go on that reads from this FIFO, once it does.
+  void open_gate(char const* name) const { close(open(bench.directory.file(name).c_str(), O_WRONLY | O_CLOEXEC)); }
+  /// The pump goes on, and the supervisor hears of it.
+  void release() {
+    hold->release();
+    auto const drained = std::make_shared<bool>(false);
+    bench.pump.drain(
+        0, false, [this, drained](LastWords const&) { boost::asio::post(bench.io, [drained] { *drained = true; }); });
+    bench.run_until([&] { return *drained; });
+    bench.io.poll();
+  }
+
+  void check_end() {
+    bench.run_to_the_end();
+    CHECK_FALSE(bench.ended->waiting);
+    REQUIRE(bench.ended->exits.size() == 1);
+    CHECK(bench.ended->exits[0].rank == 11);
+    CHECK(bench.ended->exits[0].status == ExitStatus::exited(3));
+    CHECK(bench.ended->exits[0].stderr_tail == "because\n");
+    CHECK_FALSE(os::has_children());
+  }
+};
 
 }  // namespace
 
@@ -145,4 +222,22 @@ TEST_CASE("supervisor: no exit is lost among those of orphans", "[process]") {
     bench.start(std::move(workers), generation);
     REQUIRE(bench.run_to_the_end().exits.size() == 40);
   }
+}
+
+TEST_CASE("supervisor: workers that wait are stopped before the end of their generation is reported", "[process]") {
+  Parted parted("");
+  parted.bench.supervisor->stop(order(1h));
+  parted.bench.run_until([&] { return parted.bench.supervisor->pid_of(0) == 0; });
+  parted.release();
+  parted.check_end();
+}
+
+TEST_CASE("supervisor: no end is reported while a worker that waited is still being stopped", "[process]") {
+  Parted parted("lingers=10");
+  parted.bench.supervisor->stop(order(1h));
+  parted.release();
+  CHECK_FALSE(parted.bench.ended);
+  CHECK(parted.bench.supervisor->pid_of(0) != 0);
+  parted.open_gate("linger");
+  parted.check_end();
 }
