@@ -64,7 +64,9 @@ SignalContext signal_context(os::AgentSide const& side, AgentConfig const& confi
 ///   a worker stands still HangGuard                                 → StoodStill
 ///   the timer rings       timer_                                    → Tick
 ///
-/// → feed() → agent::step() (launcher/life/agent_fsm.cpp) → perform() for each action.
+/// → feed() → agent::step() (launcher/life/agent_fsm.cpp) → perform() for each action. A message to the coordinator is
+/// TellLink → AgentLinks::tell(); its way at the other end is in rendezvous/net/coordinator.cpp. The whole way from a
+/// worker's exit to the report: docs/design/architecture.md.
 class Agent {
  public:
   Agent(AgentConfig config, os::AgentSide const& side)
@@ -412,8 +414,10 @@ class Agent {
   }
 
   Joining::Handlers joining_handlers() {
-    return {[this](agent::LinkFailed event) { feed(std::move(event)); },
-            [this](Error error) { fail_with(std::move(error)); }};
+    Joining::Handlers on;
+    on.rejoin_failed = [this](agent::LinkFailed event) { feed(std::move(event)); };
+    on.failed = [this](Error error) { fail_with(std::move(error)); };
+    return on;
   }
 
   rendezvous::CoordinatorHandlers coordinator_handlers() {
@@ -444,6 +448,7 @@ class Agent {
   AgentConfig config_;
   agent::Policy policy_;
   std::function<CpuPlan()> find_cpus_;
+  // step(): launcher/life/agent_fsm.cpp
   os::Machine<agent::State, agent::Event> machine_;
   asio::io_context io_{1};
   asio::posix::stream_descriptor parent_watch_;

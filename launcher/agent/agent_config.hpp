@@ -68,7 +68,7 @@ void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis
 
 /// The exit code of cxxrun. `instead` has precedence: the code of a job that is not requeued, which its verdict cannot
 /// know. Then `failed`: this agent could not take part. Then `exit`: its life has ended. With none of them it was
-/// stopped half-way.
+/// stopped half-way. Who decides the code: docs/use/exit_codes.md.
 [[nodiscard]] int exit_code(std::optional<Error> const& failed, std::optional<agent::Exit> const& exit,
                             std::optional<int> instead);
 

@@ -63,6 +63,7 @@ class EndWatch {
   EndPlan plan_;
   Handlers handlers_;
   os::Timer timer_;
+  // step(): launcher/facts/deadlines.cpp
   os::Machine<countdown::State, countdown::Event> machine_;
   std::set<pid_t> served_;  // workers of this generation that have had the signal
 };

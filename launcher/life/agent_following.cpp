@@ -36,7 +36,7 @@ std::string first_node(follower::Known const& decided) {
 }
 
 /// Ends this agent: there is no coordinator, and none can be elected.
-void give_up(Turn& turn) {
+void give_up_search(Turn& turn) {
   State& state = turn.state;
   auto line = follower::partitioned_line(state.follower);
   turn.delegate([](auto& inner) { follower::abandon(inner, "no majority within reach"); });
@@ -101,7 +101,7 @@ void lose_coordinator(Turn& turn, std::string const& how, rendezvous::Ended ende
   }
   // It was elected again and again, and could not decide: other nodes hold the fence.
   if (state.follower.round > turn.policy.tries * kMaxRoundsPerTry) {
-    give_up(turn);
+    give_up_search(turn);
     return;
   }
   if (follower::can_search(state.follower)) {
@@ -266,7 +266,7 @@ void on_following_tick(Turn& turn) {
     lose_coordinator(turn, "silent for " + seconds_text(turn.policy.lease.timeout));
   }
   if (!turn.delegate([](auto& inner) { return follower::search_on(inner); })) {
-    give_up(turn);
+    give_up_search(turn);
   }
   give_up_recall(turn);
 }

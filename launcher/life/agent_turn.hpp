@@ -18,7 +18,7 @@ struct Turn : BasicTurn<State, Action, Policy> {
   void say_here(Level level, std::string text) {
     say(rendezvous::follower::leads(state.follower) ? Level::debug : level, std::move(text));
   }
-  /// To the coordinator; dropped while there is none.
+  /// To the coordinator; dropped while there is none. In agent_following.cpp.
   void tell(rendezvous::ToCoordinator message);
   /// Calls a function of the follower, whose actions become this turn's.
   template <class Function>

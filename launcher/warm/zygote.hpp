@@ -99,6 +99,7 @@ class Zygote : public std::enable_shared_from_this<Zygote> {
   Stream control_;
   std::map<std::uint32_t, std::shared_ptr<Stream>> callers_;  // by local rank: our end of the socket of a fork
   os::Timer timer_;
+  // step(): warm_starts.cpp
   os::Machine<warm::State, warm::Event> machine_;
 };
 

@@ -81,7 +81,8 @@ class WorkerProcess {
   std::optional<boost::process::v2::process> process_;
 };
 
-/// Called on the io_context's thread, never from inside a call into the Supervisor.
+/// Called on the io_context's thread, never from inside a call into the Supervisor. Set in
+/// Agent::supervisor_handlers() (launcher/agent/agent.cpp).
 struct SupervisorHandlers {
   /// One worker has ended. `exit.stderr_tail` and `error_file` are filled only in `ended`.
   std::function<void(std::uint64_t generation, rendezvous::WorkerExit exit)> exited;
@@ -275,6 +276,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   os::Timer timer_;  // of the state machine
   os::Timer drain_timer_;
   os::Timer probe_timer_;
+  // step(): worker_group.cpp
   os::Machine<GroupState, GroupEvent> machine_;
   GroupState& state_ = machine_.state;
   GroupPolicy group_policy_;

@@ -178,7 +178,7 @@ std::string no_restart_left(Policy const& policy) {
          (policy.restart_window == Millis{0} ? "" : " within " + seconds_text(policy.restart_window));
 }
 
-Ruling after_failure(State const& state, Policy const& policy, TimePoint now, std::vector<Failure> const& failures) {
+Ruling judge_failure(State const& state, Policy const& policy, TimePoint now, std::vector<Failure> const& failures) {
   Failure const& first = failures.front();
   bool const started = first.exit.status.kind != ExitStatus::Kind::not_started;
   End const end = started ? End::worker_failed : End::could_not_start;
@@ -323,7 +323,7 @@ Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   }
   if (not_started) {
     auto faults = start_faults(state, policy);
-    return faults.empty() ? after_failure(state, policy, now, failures)
+    return faults.empty() ? judge_failure(state, policy, now, failures)
                           : reform(state, describe(failures.front()), std::move(faults));
   }
   if (told) {
@@ -335,7 +335,7 @@ Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   }
   // Nodes came or left in good health; or a coordinator was lost, and these failures followed from that.
   return failures.empty() || state.proposer.taking_over() ? reform(state, "")  // logged when the stop began
-                                                          : after_failure(state, policy, now, failures);
+                                                          : judge_failure(state, policy, now, failures);
 }
 
 }  // namespace cxxrun::rendezvous

@@ -45,7 +45,7 @@ Next begin(Turn& /*turn*/, next::Stay const& /*what*/) {
 }
 
 /// Begins what follows, then what follows from that, until nothing does. This is the only place where a phase is
-/// entered, but for StoppingLate and Deposed (turn.hpp).
+/// entered, but for StoppingLate and Deposed. membership_turn.hpp says which file has which begin().
 void go_on(Turn& turn, Next next) {
   while (!std::holds_alternative<next::Stay>(next)) {
     if (next.index() < static_cast<std::size_t>(Phase::deposed)) {
@@ -58,7 +58,8 @@ void go_on(Turn& turn, Next next) {
   }
 }
 
-/// For events that one part handles alone.
+/// For events that one part handles alone: Campaign, Withdraw and Learned in election.cpp, Fenced in starting.cpp,
+/// BeatsEnded in leases.cpp.
 template <class What>
 void on(Turn& turn, What const& event) {
   go_on(turn, handle(turn, event));
@@ -198,7 +199,8 @@ void on(Turn& turn, ConfirmedDead const& event) {
 
 // ---- what agents say ------------------------------------------------------------------------------------------
 
-/// A message of a member about the current generation. Messages of another generation are ignored.
+/// A message of a member about the current generation. Messages of another generation are ignored. handle() of Ack is
+/// in starting.cpp, of WorkerFailed, Succeeded and Progress in workers.cpp, of Stopped in ending.cpp.
 template <class Message>
 void on_message(Turn& turn, AgentId agent, Message const& message) {
   State& state = turn.state;

@@ -29,6 +29,12 @@ struct Turn : BasicTurn<State, Action, Policy> {
   }
 };
 
+/// What may follow. begin(turn, next::…) of each is in
+///   election.cpp  Standby, Electing
+///   forming.cpp   Forming, FormingAgain
+///   starting.cpp  Opening, Preparing, Proposing, Decided, LeaseWait, Running
+///   ending.cpp    Stopping, StoppingLate, Stopped, Finished
+///   leases.cpp    Deposed
 namespace next {
 
 struct Standby {  ///< no longer a candidate

@@ -53,6 +53,7 @@ void connect_socket(std::shared_ptr<Owner> const& owner, boost::asio::ip::tcp::e
 class Channel : public std::enable_shared_from_this<Channel> {
  public:
   using Socket = boost::asio::ip::tcp::socket;
+  /// Set in Peers::on_accept() at the coordinator, in CoordinatorLink::Impl::greet() at an agent.
   struct Handlers {
     std::function<void(std::string payload)> frame;
     /// Runs once, unless `close` was called. `how`: "it hung up", "end of file", "connection reset", "protocol error:

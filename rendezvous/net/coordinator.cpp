@@ -19,23 +19,17 @@ namespace cxxrun::rendezvous {
 ///
 ///   Peers → on_frame → on_member_message → Run::on_message → event_of_further → Said
 ///   → rendezvous::step() (rendezvous/membership/membership.cpp) → handle(turn, seat, message) in the file of its part
-///   → Next → begin(turn, next) for the new phase → Run::perform() for each action → RunHandlers (below) → Peers
+///   → Next → begin(turn, next) for the new phase → Run::perform() for each action → run_handlers() (below)
+///   → Peers::send() for a message to an agent, CoordinatorHandlers for the verdict and the end of the run
+///
+/// Where it comes from and where the verdict goes: docs/design/architecture.md, "From a worker's exit to the report".
 struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   Impl(boost::asio::io_context& context, store::StoreServer& store_server, CoordinatorConfig conf,
        CoordinatorHandlers h)
       : io(context), stores(store_server), config(std::move(conf)), handlers(std::move(h)) {
     table.serves_all = config.serves_all;
     table.only_id = config.only_id;
-    peers = std::make_shared<Peers>(
-        io, config.keys,
-        Peers::Handlers{[this](AgentId id, Peer& peer, std::string const& payload) { on_frame(id, peer, payload); },
-                        [this](AgentId id, Peer const& peer, std::string how, Ended ended) {
-                          on_lost(id, peer, std::move(how), ended);
-                        },
-                        [this](std::string const& from, std::uint32_t uid) {
-                          complain("crowd", "unauthenticated connection from " + from +
-                                                ", one of many: it belongs to uid " + std::to_string(uid));
-                        }});
+    peers = std::make_shared<Peers>(io, config.keys, peer_handlers());
   }
 
   boost::asio::io_context& io;
@@ -76,6 +70,19 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       made->feed(Opened{});
     }
     return key;
+  }
+
+  Peers::Handlers peer_handlers() {
+    Peers::Handlers on;
+    on.frame = [this](AgentId id, Peer& peer, std::string const& payload) { on_frame(id, peer, payload); };
+    on.lost = [this](AgentId id, Peer const& peer, std::string how, Ended ended) {
+      on_lost(id, peer, std::move(how), ended);
+    };
+    on.turned_away = [this](std::string const& from, std::uint32_t uid) {
+      complain("crowd",
+               "unauthenticated connection from " + from + ", one of many: it belongs to uid " + std::to_string(uid));
+    };
+    return on;
   }
 
   RunHandlers run_handlers(RunKey key, std::string const& id) {

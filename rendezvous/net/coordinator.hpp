@@ -44,6 +44,8 @@ struct CoordinatorConfig {
   std::vector<std::string> outer;      ///< addresses at which others see it if they are translated
 };
 
+/// Set in Hosting::make_coordinator() (launcher/agent/hosting.cpp) and by cxxrun-rendezvous
+/// (launcher/programs/rendezvous_main.cpp).
 struct CoordinatorHandlers {
   std::function<void(std::string const& run_id, Verdict const&)> concluded;  ///< once per run
   std::function<void()> closed;  ///< once per run, after `concluded`: its last agent is gone

@@ -20,6 +20,7 @@ class io_context;
 
 namespace cxxrun::rendezvous {
 
+/// Set in AgentLinks::handlers() (launcher/agent/agent_links.cpp).
 struct LinkHandlers {
   std::function<void(HelloReply const&)> joined;
   /// Could not join; no handler follows. `refused`: the host refused, since nothing listens there.

@@ -42,6 +42,7 @@ struct Peer {
 
 class Peers : public std::enable_shared_from_this<Peers> {
  public:
+  /// Set in Coordinator::Impl::peer_handlers() (coordinator.cpp).
   struct Handlers {
     std::function<void(AgentId, Peer&, std::string const& payload)> frame;
     std::function<void(AgentId, Peer const&, std::string how, Ended ended)> lost;  ///< it is removed already

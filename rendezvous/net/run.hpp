@@ -34,7 +34,7 @@ struct RunConfig {
   PortRange store_ports;
 };
 
-/// Called from within `feed`. None may destroy the Run.
+/// Called from within `feed`. None may destroy the Run. Set in Coordinator::Impl::run_handlers() (coordinator.cpp).
 struct RunHandlers {
   std::function<void(AgentId, ToAgent const&)> tell;
   std::function<void(AgentId, BeatAck const&)> tell_beat;
@@ -88,6 +88,7 @@ class Run : public std::enable_shared_from_this<Run> {
   store::StoreServer& stores_;
   RunConfig config_;
   RunHandlers handlers_;
+  // step(): rendezvous/membership/membership.cpp
   os::Machine<State, Event> machine_;
   os::Timer timer_;
   Complaints complaints_;

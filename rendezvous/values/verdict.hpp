@@ -1,4 +1,4 @@
-// Verdict: how the job ended. The coordinator decides it once. Values.
+// Verdict: how the job ended. The coordinator decides it once: after a failure rule(), membership/cause.hpp. Values.
 #pragma once
 
 #include <cstdint>

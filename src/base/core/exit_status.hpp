@@ -10,7 +10,7 @@
 
 namespace cxxrun {
 
-// The exit codes that are not a worker's own (docs/use/exit_codes.md).
+// The exit codes that are not a worker's own. docs/use/exit_codes.md begins with the functions that choose them.
 inline constexpr int kExitUsage = 100;   ///< bad options or environment; do not retry
 inline constexpr int kExitSystem = 111;  ///< temporary system failure
 inline constexpr int kExitTooFewNodes = 112;

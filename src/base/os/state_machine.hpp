@@ -1,5 +1,7 @@
 // Machine: the loop around a state machine: event → step → log lines → actions. Shell.
 //
+// Which step() is called follows from the type of `State`: the comment at each Machine names the file.
+//
 // `Shell` has say(line) for each line, stepped() after them, perform(action) for each action, and policy(); and
 // record(event) if the steps have a story. An event that is fed during a step waits until the actions of that step have
 // been performed. One thread.
