@@ -17,7 +17,7 @@ says. In each the workers' results are those of an undisturbed job, unless the e
 no attack costs a restart. The line is one that the agents print, with names for what differs from run to run. What is
 kept out, and what is not: [security.md](../use/security.md).
 """
-SHOWN = 5  # rows of each area
+SHOWN = 2  # rows of each area
 COLUMNS = ["what is tried", "who tries it", "what follows", "exit code", "line"]
 
 

@@ -79,7 +79,7 @@ std::map<std::string, std::function<void()>> rows() {
        [] {
          CHECK(Words{}.says(0, 3).says(1, 2).ended() == Ended{2, 3});
        }},
-      {"one names another, the rest have not spoken | – | –", [] { CHECK(Words{}.says(0, 3).quiet()); }},
+      {"one names another, the rest have not reported | – | –", [] { CHECK(Words{}.says(0, 3).quiet()); }},
       {"most of the others name one, for 1 s | it | –",
        [] {
          Words words;
@@ -102,7 +102,7 @@ std::map<std::string, std::function<void()>> rows() {
          CHECK(words.blamed == BlameOrder{0, Why::lost, "lost its connection to 2 others"});
          CHECK(words.orders.empty());
        }},
-      {"one is named, and then speaks itself | – | when all have spoken, else after 1 s",
+      {"one is named, and then reports itself | – | when all have reported, else after 1 s",
        [] {
          Words words;
          CHECK(words.says(0, 3).says(3, 0).says(1, 3).nothing());
@@ -125,7 +125,7 @@ std::map<std::string, std::function<void()>> rows() {
          words.state = add_report({}, {3, worker::kNamesNobody}, false, words.world, words.now);
          CHECK(words.says(1, 3).says(0, 1).says(2, 1).blamed->rank == 3);
        }},
-      {"one names another, which names a third in its own group | the third, when all others have spoken | –",
+      {"one names another, which names a third in its own group | the third, when all others have reported | –",
        [] {
          Words words;
          CHECK(words.says(0, 2).says(1, 3).ended() == Ended{2, 3});  // their agents see that 2 waits
@@ -153,7 +153,7 @@ std::map<std::string, std::function<void()>> rows() {
          CHECK_FALSE(words.stop);
          CHECK(words.pass(200ms).stop);
        }},
-      {"one that ended names one that has spoken | – | at once", [] { CHECK(Words{}.says(3, 0).dies(0, 3).stop); }},
+      {"one that ended names one that has reported | – | at once", [] { CHECK(Words{}.says(3, 0).dies(0, 3).stop); }},
       {"one outside the world is named | – | –", [] { CHECK(Words{}.says(0, 4).says(1, 4).says(2, 4).quiet()); }},
       {"the same again | ordered once | –",
        [] {
