@@ -178,6 +178,8 @@ void HangGuard::arm() {
     arm();
     if (!frozen_) {
       watch_pages();
+    }
+    if (!frozen_ && generation_) {  // watch_pages() may have led to a freeze or a stop
       watch_unseen_workers();
     }
   });

@@ -217,8 +217,9 @@ void on_group_ended(Turn& turn, GroupEnded const& event) {
   state.unkillable = event.unkillable;
   state.steps = event.steps;
   state.lacks = event.lacks && !turn.policy.health_check;  // a check needs the node to itself
-  bool const all_good = event.unkillable.empty() && std::all_of(event.exits.begin(), event.exits.end(),
-                                                                [](auto const& exit) { return exit.status.ok(); });
+  // A process that a worker has left behind, and that survives SIGKILL, does not undo the workers' success.
+  bool const all_good =
+      std::all_of(event.exits.begin(), event.exits.end(), [](auto const& exit) { return exit.status.ok(); });
   if (state.life != Life::running) {
     on_stopped(turn);
   } else {
@@ -274,6 +275,7 @@ void on_end_signal(Turn& turn, EndSignal const& event) {
   turn.say(Level::info, "told to end by " + signal_name(event.signal) + (event.from.empty() ? "" : " " + event.from) +
                             explain_wait(state, turn.policy, event.ctrl_c));
   state.exit_code = 128 + event.signal;
+  state.held = false;      // a lease that comes now starts nothing
   if (!state.connected) {  // there is no coordinator: no final message can come
     turn.delegate([](auto& inner) { follower::abandon(inner, "this agent was told to end"); });
     if (has_processes(state.life)) {

@@ -177,15 +177,19 @@ void Zygote::say(Line const& line) {
   log(line.level, line.text);
 }
 
+void Zygote::want(std::uint32_t local_rank) {
+  if (pid_ > 0) {
+    kill(-pid_, SIGCONT);  // it may still be frozen, with a generation that was killed before it was thawed
+  }
+  feed(warm::Wanted{local_rank});
+}
+
 void Zygote::perform(warm::Fork const& what) {
   auto worker = handlers_.open(what.local_rank);
   if (!worker) {
     return feed(warm::Unopened{what.local_rank});
   }
   auto pair = make_pair();
-  if (pid_ > 0) {
-    kill(-pid_, SIGCONT);  // it may still be frozen, with a generation that was killed before it was thawed
-  }
   if (!pair || !prepare(pair->ours.get(), *worker) || !send(control_.native_handle(), "f", pair->theirs.get())) {
     return feed(warm::Lost{what.local_rank});
   }

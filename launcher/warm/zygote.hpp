@@ -63,7 +63,7 @@ class Zygote : public std::enable_shared_from_this<Zygote> {
   /// Whether a worker with that command can be forked.
   [[nodiscard]] bool takes(std::vector<std::string> const& argv) const;
   /// Starts a worker: forked, execute or dropped is called, now or later; or open returns nothing.
-  void want(std::uint32_t local_rank) { feed(warm::Wanted{local_rank}); }
+  void want(std::uint32_t local_rank);
   /// Drops all workers that are wanted and not forked yet.
   void cancel() { feed(warm::Cancelled{}); }
   /// The caller has frozen or thawed all descendants of this process, the zygote among them.

@@ -221,7 +221,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   void perform(ArmTimer const& what);
   void perform(ReportExit const& what);
   void perform(ReportFilled const& what);
-  void perform(ReportUnkillable const& /*what*/) { ending_.unkillable = descendants_.abandon_all(spared()); }
+  void perform(ReportUnkillable const& /*what*/);
   /// The local rank of a living worker, parked or not.
   [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const;
   /// All living workers, parked or not.

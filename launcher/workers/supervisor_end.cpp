@@ -63,6 +63,12 @@ void Supervisor::perform(ReportEnded const& /*what*/) {
   on_drained();
 }
 
+// After an earlier end that is still due, both name some.
+void Supervisor::perform(ReportUnkillable const& /*what*/) {
+  auto const more = descendants_.abandon_all(spared());
+  ending_.unkillable.insert(ending_.unkillable.end(), more.begin(), more.end());
+}
+
 // The callback runs on the pump's thread. It only posts: that thread must not own the Supervisor even for a moment.
 void Supervisor::drain(std::uint64_t stream, std::uint32_t local_rank, bool is_stderr) {
   pump_.drain(

@@ -319,6 +319,7 @@ Next count_promises(Turn& turn) {
     outcome = half_is_all(proposer);
   }
   if (outcome != Outcome::elected) {
+    state.timers.answer.reset();  // fewer than half again: the wait for one more begins anew
     return stay;
   }
   turn.say(Level::info,

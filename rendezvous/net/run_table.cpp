@@ -240,8 +240,9 @@ RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& te
   bool const alone =
       std::none_of(table.runs.begin(), table.runs.end(), [](RunEntry const& entry) { return entry.active; });
   if (table.runs.size() >= kRemembered) {
-    auto const oldest =
-        std::find_if(table.runs.begin(), table.runs.end(), [](RunEntry const& entry) { return !entry.active; });
+    auto const oldest = std::find_if(table.runs.begin(), table.runs.end(), [](RunEntry const& entry) {
+      return !entry.active && !entry.lingers;  // the coordinator still needs a run that lingers
+    });
     if (oldest != table.runs.end()) {
       table.runs.erase(oldest);
     }

@@ -320,3 +320,16 @@ TEST_CASE("agent: told to end, it stays to vote as long as the coordinator answe
   }
   CHECK(agent.state.life == Life::done);
 }
+
+TEST_CASE("agent: told to end while it waits for a lease, it starts nothing", "[unit]") {
+  Driver agent;
+  agent.hear(rdzv::Prepare{generation(1, 2), 100});
+  auto const sent = agent.own();
+  agent.pass_answered(5s, 0);
+  agent.hear(rdzv::Start{1, sent, 4000ms});  // it is late: its lease has ended
+  agent.feed(EndSignal{SIGTERM});
+  REQUIRE(agent.state.life == Life::farewell);
+  agent.answer(agent.own(), 4000ms, 1);
+  CHECK(agent.all<StartWorkers>().empty());
+  CHECK(agent.state.life == Life::farewell);
+}

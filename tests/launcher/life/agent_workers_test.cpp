@@ -168,6 +168,14 @@ TEST_CASE("agent: dropped, or left without a coordinator, it ends those that wai
   CHECK(alone.all<Exit>().front().code == kExitCoordinatorLost);
 }
 
+TEST_CASE("agent: workers that have succeeded say so, also when something they left survives SIGKILL", "[unit]") {
+  auto agent = Driver().run();
+  agent.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {"pid 7"}});
+  CHECK(agent.told<rdzv::Succeeded>().size() == 1);
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "why"});
+  CHECK(agent.told<rdzv::Stopped>().front().unkillable == std::vector<std::string>{"pid 7"});
+}
+
 TEST_CASE("agent: what survived SIGKILL beside those that wait is still told when they have gone", "[unit]") {
   Driver agent = stopping();
   agent.feed(GroupEnded{1, {killed_exit()}, {"pid 7"}, true});

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <csignal>
 #include <fcntl.h>
+#include <fstream>
 #include <latch>
 #include <memory>
 #include <optional>
@@ -240,4 +241,26 @@ TEST_CASE("supervisor: no end is reported while a worker that waited is still be
   CHECK(parted.bench.supervisor->pid_of(0) != 0);
   parted.open_gate("linger");
   parted.check_end();
+}
+
+// The worker waits for the warm Python, which imports; a kill of their generation does not thaw it.
+TEST_CASE("supervisor: a warm Python that was frozen while it imports serves the next generation", "[process]") {
+  Bench bench;
+  auto const gate = bench.directory.file("gate");
+  mkfifo(gate.c_str(), 0600);
+  os::UniqueFd const opener(open(gate.c_str(), O_RDWR | O_CLOEXEC));
+  std::ofstream(bench.directory.file("slow.py")) << "open('" << gate << "', 'rb', 0).read(1)\n";
+  std::ofstream(bench.directory.file("train.py")) << "\n";
+  auto worker = Bench::worker({"python3", bench.directory.file("train.py")});
+  worker.environment.push_back("PYTHONPATH=" + bench.directory.path());
+  bench.supervisor->warm_up(worker, "slow");
+  bench.start({worker});
+  bench.supervisor->freeze();
+  bench.supervisor->stop(order(0ms));
+  bench.run_to_the_end();
+
+  bench.start({worker}, 2);
+  REQUIRE(write(opener.get(), "x", 1) == 1);
+
+  CHECK(bench.run_to_the_end().exits[0].status.ok());
 }

@@ -17,7 +17,11 @@ Cells promised() {
              with_fence.half_after = 900ms;
              half.feed(with_fence).feed(promises(1)).feed(promises(2));
              CHECK(half.phase() == Phase::electing);
+             Race again = half;
              CHECK(half.pass(1s).phase() == Phase::stopping);
+             again.feed(promises(2, {3, 2})).pass(1s).feed(calls(3)).feed(promises(3));
+             CHECK(again.phase() == Phase::electing);  // half anew: it waits anew
+             CHECK(again.pass(1s).phase() == Phase::stopping);
            }},
           {"elected and forming: keeps its seat",
            [] {
