@@ -304,7 +304,9 @@ Finding unless_unasked(Facts const& facts, Finding const& finding) {
 
 Findings judge_slurm(Facts const& facts) {
   if (auto const trouble = value_of(facts, "slurm.trouble"); !trouble.empty()) {
-    return {slurm(Grade::failure, trouble, "pass all SLURM_* variables through to the container or shell")};
+    bool const lacks = !trouble.starts_with("heterogeneous");  // that message has its own remedy
+    return {
+        slurm(Grade::failure, trouble, lacks ? "pass all SLURM_* variables through to the container or shell" : "")};
   }
   if (value_of(facts, "slurm.job").empty()) {
     return {slurm(Grade::note, "not in a job", "inside a job: srun cxxrun --doctor")};

@@ -1,5 +1,6 @@
 #include "launcher/facts/deadlines.hpp"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <utility>
@@ -89,10 +90,15 @@ Result<Millis> parse_time_limit(std::string_view text) {
 SlurmConf parse_slurm_conf(std::string_view text) {
   SlurmConf conf;
   for (auto const& each : split(text, '\n')) {
-    auto const line = trim(std::string_view(each).substr(0, each.find('#')));
-    auto const equals = line.find('=');
-    if (equals != std::string_view::npos) {
-      apply(lower(trim(line.substr(0, equals))), trim(line.substr(equals + 1)), conf);
+    auto line = std::string_view(each).substr(0, each.find('#'));  // may have several settings
+    for (auto at = line.find('='); at != std::string_view::npos; at = line.find('=')) {
+      auto const key = lower(trim(line.substr(0, at)));
+      line = trim(line.substr(at + 1));
+      bool const quoted = line.starts_with('"');
+      line.remove_prefix(quoted ? 1 : 0);
+      auto const end = std::min(line.find_first_of(quoted ? "\"" : " \t\r"), line.size());
+      apply(key, line.substr(0, end), conf);
+      line.remove_prefix(std::min(end + 1, line.size()));
     }
   }
   return conf;

@@ -58,6 +58,15 @@ bool is_mpi_identity(std::string_view name) {
   return begins(name, kOfOneProcess) || (begins(name, kFamilies) && !begins(name, kSettings));
 }
 
+std::uint32_t mpi_size(Environment const& environment) {
+  for (char const* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    if (auto const size = number_in<std::uint32_t>(value_of(environment, name))) {
+      return *size;
+    }
+  }
+  return 1;
+}
+
 Environment without_mpi_identity(Environment const& environment) {
   Environment rest = environment;
   std::erase_if(rest, [](auto const& variable) { return is_mpi_identity(variable.first); });

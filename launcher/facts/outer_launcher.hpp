@@ -1,6 +1,7 @@
 // What another launcher above this process leaves in its environment: an outer cxxrun, srun --mpi or mpiexec. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,9 @@ namespace cxxrun::launcher {
 
 /// Settings of MPI libraries (OMPI_MCA_btl, PMIX_MCA_gds, PMI_TIME) are not part of it.
 [[nodiscard]] bool is_mpi_identity(std::string_view name);
+
+/// How many processes mpirun or srun --mpi=pmi2 has started, this one among them; 1 if neither did.
+[[nodiscard]] std::uint32_t mpi_size(Environment const& environment);
 
 /// The environment without it. In such a process MPI_Init starts a job of its own.
 [[nodiscard]] Environment without_mpi_identity(Environment const& environment);

@@ -39,9 +39,11 @@ bool is_one_of(std::string const& word, std::initializer_list<char const*> words
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// Whether Slurm has requeued the job since the run with that SLURM_RESTART_COUNT began.
+/// Whether Slurm has requeued the job since the run with that SLURM_RESTART_COUNT began. In a first run Slurm does not
+/// set it, so it may be that of the requeued job which submitted this one, and higher than Slurm's own count.
 bool is_requeued(JobState const& job, std::uint32_t restarts) {
-  return job.restarts > restarts || is_one_of(job.state, {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"});
+  auto const began = restarts > job.restarts ? 0 : restarts;
+  return job.restarts > began || is_one_of(job.state, {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"});
 }
 
 /// Whether the job was preempted, and not before `recent`: a job that was suspended for another one and then resumed
@@ -203,9 +205,11 @@ bool may_run_again(Ended how) {
 }
 
 std::string job_name(Environment const& environment) {
-  auto const array = value_of(environment, "SLURM_ARRAY_JOB_ID");
+  auto job = value_of(environment, "SLURM_JOB_ID");
   auto const task = value_of(environment, "SLURM_ARRAY_TASK_ID");
-  return array.empty() || task.empty() ? value_of(environment, "SLURM_JOB_ID") : array + "_" + task;
+  // A job that a task of an array has submitted inherits the array's variables: sbatch does not unset them.
+  bool const of_array = !job.empty() && !task.empty() && job == value_of(environment, "SLURM_ARRAY_JOB_ID");
+  return of_array ? job + "_" + task : job;
 }
 
 std::string end_reason(JobState const& job, std::uint32_t restarts, std::string const& recent, std::string const& now) {

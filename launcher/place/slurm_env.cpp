@@ -18,8 +18,9 @@ namespace {
 constexpr char const* kRemedy =
     "; pass all SLURM_* variables on (containers often drop some), or unset them all, or give --standalone";
 
-/// Slurm reserves step numbers from here on, for example for the shell of salloc at sites with interactive steps.
-constexpr std::uint32_t kFirstSpecialStep = 4294967290;
+/// Slurm reserves step numbers from here on (above SLURM_MAX_NORMAL_STEP_ID), for example 4294967290 for the shell of
+/// salloc at sites with interactive steps.
+constexpr std::uint32_t kFirstSpecialStep = 4294967281;
 
 /// Whether the SLURM_STEP_ID is that of a batch script or of the shell of salloc. 26.05 writes these numbers as -5 and
 /// -6.
@@ -28,6 +29,18 @@ bool is_special(std::string_view step) {
   step.remove_prefix(negative ? 1 : 0);
   bool const is_number = !step.empty() && step.find_first_not_of("0123456789") == std::string_view::npos;
   return is_number && (negative || !parse_unsigned(step, 0, kFirstSpecialStep - 1));
+}
+
+/// Whether a task of another job started this process: salloc, typed in a step, leaves SLURM_STEP_* as they are. The
+/// parts of a heterogeneous job are jobs of their own, but SLURM_JOB_ID names the first.
+bool is_of_another_job(Environment const& environment, std::string_view slurmstepd) {
+  auto const open = slurmstepd.find('[');
+  auto const dot = slurmstepd.find('.', open);
+  auto const job = value_of(environment, "SLURM_JOB_ID");
+  return open != std::string_view::npos && dot != std::string_view::npos && !job.empty() &&
+         slurmstepd.substr(open + 1, dot - open - 1) != job &&
+         std::none_of(environment.begin(), environment.end(),
+                      [](auto const& variable) { return variable.first.starts_with("SLURM_JOB_ID_"); });
 }
 
 constexpr std::uint64_t kMaxTasks = 1'000'000;
@@ -71,9 +84,10 @@ std::string sign_of_step(Environment const& environment) {
       return name;
     }
   }
-  // A batch script has these, too, but together with a job id.
+  // A batch script has these, too, but all 0 and together with a job id.
   for (char const* const name : {"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"}) {
-    if (!value_of(environment, name).empty() && value_of(environment, "SLURM_JOB_ID").empty()) {
+    auto const value = value_of(environment, name);
+    if (!value.empty() && (value != "0" || value_of(environment, "SLURM_JOB_ID").empty())) {
       return name;
     }
   }
@@ -238,7 +252,8 @@ std::optional<Error> lost_slurm(Options const& options, Environment const& envir
 }
 
 Environment without_false_step(Environment environment, std::string_view slurmstepd) {
-  if (slurmstepd.find(".batch]") != std::string_view::npos || is_special(value_of(environment, "SLURM_STEP_ID"))) {
+  if (slurmstepd.find(".batch]") != std::string_view::npos || is_special(value_of(environment, "SLURM_STEP_ID")) ||
+      is_of_another_job(environment, slurmstepd)) {
     std::erase_if(environment, [](auto const& variable) {
       return variable.first.starts_with("SLURM_STEP_") || variable.first == "SLURM_STEPID";
     });

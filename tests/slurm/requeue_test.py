@@ -102,13 +102,16 @@ class Requeue(RequeueCase):
     def test_of_an_array_only_the_task_concerned_is_requeued(self):
         array = self.submit("--array=1-2", "-N1", "-n1", options="--requeue --time-limit 0:04", srun="-N1 -n1")
         self.await_run(0)
+        names = []
         for task in ("1", "2"):  # both reach cxxrun's limit; each is queued again, once
             wait_until(lambda task=task: self.job(f"{array}_{task}").get("Restarts") == "1", f"task {task} again")
+            number = self.job(f"{array}_{task}")["JobId"]
+            names.append(f"{array}_{task}" if number == array else number)
         self.scancel(array)
         self.gone(array)
         outputs = self.output(f"{array}_1") + self.output(f"{array}_2")
-        for task in ("1", "2"):
-            self.assertEqual(outputs.count(f"requeue of job {array}_{task}: the time limit is reached"), 1)
+        for name in names:
+            self.assertEqual(outputs.count(f"requeue of job {name}: the time limit is reached"), 1)
 
     def test_a_job_that_slurm_may_not_requeue_says_so(self):
         job = self.submit("-N1", "-n1", "--no-requeue", options="--requeue --time-limit 0:02", srun="-N1 -n1")

@@ -11,6 +11,8 @@ TEST_CASE("slurm_conf: KillWait and the kind of tracking are found among everyth
   CHECK(parse_slurm_conf("ClusterName=lab\nkillwait = 90 # seconds\nProctrackType=proctrack/LinuxProc\r\n") ==
         SlurmConf{90s, true});
   CHECK(parse_slurm_conf("ProctrackType=proctrack/linuxproc\nKillWait=5\nNodeName=a # last\n") == SlurmConf{5s, true});
+  CHECK(parse_slurm_conf("SlurmdTimeout=300 KillWait=120 ProctrackType=\"proctrack/linuxproc\"") ==
+        SlurmConf{120s, true});
   CHECK(parse_slurm_conf("KillWait=5\nKillWait=7") == SlurmConf{7s, false});
   CHECK(parse_slurm_conf("ProctrackType=proctrack/cgroup\nKillWait=0\n") == SlurmConf{0s, false});
 }

@@ -169,6 +169,7 @@ TEST_CASE("requeue: only ends that are not the job's own doing are a reason to a
 TEST_CASE("requeue: a task of an array is called by its index, not by a number that may mean all tasks", "[unit]") {
   CHECK(job_name({{"SLURM_JOB_ID", "15"}}) == "15");
   CHECK(job_name({{"SLURM_JOB_ID", "15"}, {"SLURM_ARRAY_JOB_ID", "15"}, {"SLURM_ARRAY_TASK_ID", "2"}}) == "15_2");
+  CHECK(job_name({{"SLURM_JOB_ID", "16"}, {"SLURM_ARRAY_JOB_ID", "15"}, {"SLURM_ARRAY_TASK_ID", "1"}}) == "16");
   CHECK(job_name({}).empty());
 }
 

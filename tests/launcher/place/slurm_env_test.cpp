@@ -83,7 +83,8 @@ TEST_CASE("slurm_env: a batch script is no task, and is told about srun", "[unit
 TEST_CASE("slurm_env: a batch script that a task has submitted is not in the step of that task", "[unit]") {
   auto environment = recorded_environment("env-plain.txt", "task 1 on node2");
   environment["SLURM_JOB_ID"] = "9";
-  for (char const* const title : {"slurmstepd: [9.batch]", "slurmstepd: [9.batch]\n"}) {
+  environment["SLURM_PROCID"] = environment["SLURM_NODEID"] = "0";  // by slurmstepd, in each batch script
+  for (char const* const title : {"slurmstepd: [8.0]", "slurmstepd: [9.batch]", "slurmstepd: [9.batch]\n"}) {
     auto const batch = without_false_step(environment, title);
     CHECK_FALSE(read_slurm(batch).value().step.has_value());
     CHECK(batch.at("SLURM_JOB_ID") == "9");
@@ -104,7 +105,7 @@ TEST_CASE("slurm_env: an interactive step of salloc is no task", "[unit]") {
     CHECK_FALSE(outside.contains("SLURM_STEP_NODELIST"));
     CHECK(outside.contains("SLURM_JOB_ID"));
   }
-  for (char const* const id : {"0", "4294967289"}) {
+  for (char const* const id : {"0", "4294967280"}) {
     CHECK(read_slurm(plain_with("SLURM_STEP_ID", id)).value().step.has_value());
   }
   for (char const* const id : {"-", "-x", "5x"}) {
@@ -228,6 +229,8 @@ TEST_CASE("slurm_env: each missing variable is named", "[unit]") {
   CHECK(mistake(without_step).starts_with("Slurm environment: SLURM_STEP_NODELIST is set but SLURM_STEP_ID is not"));
   CHECK(
       mistake({{"SLURM_PROCID", "0"}}).starts_with("Slurm environment: SLURM_PROCID is set but SLURM_JOB_ID, SLURM_"));
+  CHECK(mistake({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "1"}, {"SLURM_LOCALID", "1"}})
+            .starts_with("Slurm environment: SLURM_PROCID is set but SLURM_NODEID, SLURM_STEP_ID, "));
 }
 
 TEST_CASE("slurm_env: the tasks of an array have names of their own", "[unit]") {
@@ -253,7 +256,7 @@ TEST_CASE("slurm_env: heterogeneous jobs are refused, parts alone can be asked f
 
 TEST_CASE("slurm_env: the steps that Slurm makes for itself are no tasks of srun's", "[unit]") {
   CHECK_FALSE(read_slurm(plain_with("SLURM_STEP_ID", "4294967291")).value().step.has_value());
-  CHECK(read_slurm(plain_with("SLURM_STEP_ID", "4294967289")).value().step.has_value());
+  CHECK(read_slurm(plain_with("SLURM_STEP_ID", "4294967280")).value().step.has_value());
 }
 
 TEST_CASE("slurm_env: (null) is no value", "[unit]") {
