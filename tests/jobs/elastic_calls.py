@@ -184,6 +184,8 @@ refused("AVG of torch.int32", dist.all_reduce, torch.zeros(2, dtype=torch.int32)
 refused("all_gather with", dist.all_gather, [torch.zeros(3), torch.zeros(3)], torch.zeros(2))
 refused("reduce_scatter with", dist.reduce_scatter, torch.zeros(2), [torch.zeros(3), torch.zeros(3)])
 refused("reduce_scatter_tensor with", reduce_scatter_tensor, torch.zeros(3), torch.zeros(4))
+for given, taken in ((1, 2), (2, 1), (1, 1), (3, 3)):
+    refused("all_to_all with lists", dist.all_to_all, tensors(taken), tensors(given))
 refused("all_to_all_single of parts", dist.all_to_all_single, torch.zeros(3), torch.zeros(3))
 refused("all_to_all_single with splits [1, 1] of 3", dist.all_to_all_single, torch.zeros(3), torch.zeros(3), [1, 1], [1, 2])
 refused("in another size", dist.all_to_all_single, torch.zeros(3), torch.zeros(3), [1, 2], [[1, 2], [2, 1]][me])

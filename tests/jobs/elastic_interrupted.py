@@ -1,5 +1,6 @@
-"""Two ranks: rank 1 kills itself, and the one that takes its place waits at the gate `newcomer`. Rank 0 is interrupted
-meanwhile, and goes on as a person does who runs the loop again."""
+"""Two ranks: rank 1 kills itself behind the last step, which both have saved, and the one that takes its place waits at the
+gate `newcomer`. Rank 0 is interrupted meanwhile, and goes on as a person does who runs the loop again, and then for more
+steps."""
 import os
 import signal
 
@@ -18,7 +19,8 @@ import torch
 import torch.distributed as dist
 from cxxrun.torch import Elastic
 
-job = Elastic()
+os.chdir(os.environ["DIR"])
+job = Elastic(checkpoint="checkpoint")
 model = torch.nn.Linear(2, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 job.track(model=model, optimizer=optimizer)
@@ -26,13 +28,16 @@ ddp = job.wrap(lambda: torch.nn.parallel.DistributedDataParallel(model))
 
 
 def train():
-    while job.running(6):
-        if (job.generation, job.completed, dist.get_rank()) == (1, 3, 1):
-            os.kill(os.getpid(), signal.SIGKILL)
-        with job.step():
-            optimizer.zero_grad()
-            ddp(torch.ones(1, 2)).sum().backward()
-            optimizer.step()
+    for steps in (3, 6):
+        while job.running(steps):
+            with job.step():
+                optimizer.zero_grad()
+                ddp(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+            if job.completed == 3:
+                job.save()
+                if (job.generation, dist.get_rank()) == (1, 1):
+                    os.kill(os.getpid(), signal.SIGKILL)
 
 
 note("trains", os.getpid())

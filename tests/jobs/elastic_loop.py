@@ -6,7 +6,7 @@ import torch
 
 import torch.distributed as dist
 from cxxrun import _lib, _process
-from cxxrun.torch import Elastic, ElasticSampler
+from cxxrun.torch import Elastic, ElasticSampler, _pickled, _state
 from cxxrun.torch._undo import Before
 from elastic_claimed import DEVICE
 from elastic_refused import refused
@@ -171,6 +171,17 @@ if hasattr(torch.amp, "GradScaler"):
     del job._tracked["scaler"]
 
 
+def own_in_update():
+    with job.step():
+        optimizer.step()
+        raise RuntimeError("my own mistake")
+
+
+refused("my own mistake", own_in_update, kind=RuntimeError)
+refused("after its update had begun, and this rank cannot go on", job.running, 1, kind=RuntimeError)
+job._fresh = job._torn = False
+
+
 # What a failed step has changed is taken back.
 class Kept:
     def __init__(self):
@@ -206,6 +217,30 @@ moving.step()
 before.restore()
 assert not moving.state  # a fused one that leaves out its first update has moments of no value
 del job._tracked["schedule"]
+
+
+class Counting(torch.nn.Module):
+    seen = [0]
+
+    def get_extra_state(self):
+        return self.seen
+
+    def set_extra_state(self, state):
+        self.seen = state
+
+
+# In torch 1.13 the state of each of these schedules has a method of its own.
+schedules = [torch.optim.lr_scheduler.OneCycleLR(moving, 1.0, total_steps=9),
+             torch.optim.lr_scheduler.CyclicLR(moving, 0.1, 1.0)]
+its = {"counting": torch.nn.Sequential(Counting()), "one": schedules[0], "cyclic": schedules[1]}
+for _ in range(2):
+    before = Before(its)
+    its["counting"][0].seen.append(1)
+    for each in schedules:
+        each.step()
+    before.restore()
+    assert [each.last_epoch for each in schedules] == [0, 0] and its["counting"][0].seen == [0]
+    _pickled.packed({name: _state.of(each) for name, each in its.items()})
 
 # The sampler is torch's: a DataLoader takes the same samples as next(), an epoch for each iterator, and what a failed
 # step has taken is taken again, also where that ended an epoch.

@@ -2,11 +2,12 @@
 Exit code 77: there is no torch."""
 import json
 import os
+import re
 import subprocess
 import unittest
 
 import jobs
-from elastic_jobs import FSDP2, ElasticCase
+from elastic_jobs import FSDP2, HERE, ElasticCase
 
 GUARD = 120
 
@@ -64,6 +65,53 @@ while job.running(3):
 assert raised
 print("done", job.completed, flush=True)
 """
+
+# Rank 1 goes on after an exception behind its update, which rank 0 does not have, and dies in a call between two steps.
+CAUGHT = """
+import os
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from cxxrun.torch import Elastic, PeerFailure
+torch.set_num_threads(1)
+job = Elastic()
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+job.track(model=model, optimizer=optimizer)
+ddp = job.wrap(lambda: DistributedDataParallel(model))
+while job.running(6):
+    try:
+        with job.step() as step:
+            ddp(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if (dist.get_rank(), job.generation, job.completed) == (1, 1, 3):
+                raise ValueError("once")
+        if step.done:
+            if (dist.get_rank(), job.generation, job.completed) == (1, 2, 5):
+                os._exit(9)
+            dist.all_reduce(torch.ones(1))
+    except (ValueError, PeerFailure):
+        pass
+print("end", job.completed, job.generation, model.weight.tolist(), flush=True)
+"""
+
+# What the example of docs/use/elastic_pytorch.md leaves to the reader.
+LEFT_OUT = """
+class Net(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(8, 2)
+
+dataset = torch.randn(1000, 8)
+loss_of = torch.nn.functional.cross_entropy
+
+def fetch(dataset, samples):
+    return dataset[samples], (dataset[samples].sum(1) > 0).long()
+
+def evaluate(model):
+    print("evaluated", flush=True)
+
+def main"""
 
 # In the worker itself: an agent that answers in another form.
 OTHER_VERSION = """import socket
@@ -166,6 +214,35 @@ dist.all_reduce(torch.ones(3))
         self.assertRegex(job.stderr, r"first failure: rank 1 on ")
         self.assertIn("ValueError: bad sample 17", job.stderr)
 
+    def test_a_rank_that_catches_an_exception_behind_its_update_is_replaced(self):
+        with open(self.path("train.py"), "w") as file:
+            file.write(CAUGHT)
+        job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "2", "--restart-delay", "0",
+                         self.path("train.py"))
+        self.assertEqual(job.wait(GUARD), 0, job.stderr)
+        self.assertIn("this rank cannot go on with the others: end this process", job.stderr)
+        ends = [line.split("end ")[1] for line in job.stdout.splitlines()]
+        self.assertEqual((len(ends), len(set(ends)), ends[0][:4]), (2, 1, "6 3 "), ends)
+
+    def test_the_pages_example_needs_the_directory_of_its_checkpoint_and_trains(self):
+        page = jobs.read(os.path.join(HERE, "..", "..", "docs", "use", "elastic_pytorch.md"))
+        example = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+        for before, after in (("\ndef main", LEFT_OUT), ("10_000", "30"), ("% 1000", "% 10")):
+            self.assertEqual(example.count(before), 1, before)
+            example = example.replace(before, after)
+        with open(self.path("train.py"), "w") as file:
+            file.write(f"import os\nos.chdir(os.environ['DIR'])\n{example}")
+        for code in (1, 0):
+            job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "1", self.path("train.py"))
+            self.assertEqual(job.wait(GUARD), code, job.stderr)
+            if code:
+                self.assertIn("checkpoint='run/checkpoint.pt': its directory is not there: make it first", job.stderr)
+                self.assertIn("restarts used: 0 of 1", job.stderr)
+                self.assertEqual(job.stdout, "")
+                os.mkdir(self.path("run"))
+        self.assertEqual((job.stdout.count("evaluated"), len(job.stdout.splitlines())), (2, 32), job.stdout)
+        self.assertTrue(os.path.exists(self.path("run/checkpoint.pt")))
+
     def test_an_exception_while_a_call_ends_in_the_background_ends_it_with_its_code(self):
         job = self.run_ranks(1, """begun = threading.Event()
 def lasts(future):
@@ -232,16 +309,21 @@ torch.distributed.destroy_process_group()""")
         self.assertEqual((job.wait(GUARD), job.stdout.count("done 3")), (0, 2), job.stderr)
 
     def test_a_fork_in_the_loop_knows_nothing_of_the_group_and_threads_from_before_go_on(self):
-        job = self.run_ranks(0, """child = os.fork()
+        job = self.run_ranks(0, """job.checkpoint_wanted()
+child = os.fork()
 if child == 0:
+    print("ends of SIGTERM:", signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, flush=True)
     try:
         dist.all_reduce(torch.ones(1))
     except BaseException as error:
         print("refused:", error, flush=True)
     os._exit(0)
 os.waitpid(child, 0)
-assert before.is_alive()""", "before = threading.Thread(target=time.sleep, args=(999,), daemon=True)\nbefore.start()")
-        self.assertEqual((job.stdout.count("refused:"), job.stdout.count("done")), (6, 2), job.stdout + job.stderr)
+assert before.is_alive()""", """import signal
+before = threading.Thread(target=time.sleep, args=(999,), daemon=True)
+before.start()""")
+        self.assertEqual([job.stdout.count(each) for each in ("refused:", "ends of SIGTERM: True", "done")], [6, 6, 2],
+                         job.stdout + job.stderr)
 
 
 if __name__ == "__main__":

@@ -202,7 +202,10 @@ class Aside:
         self._call, self._done = call, threading.Event()
         self._result: Any = None
         self._error: Optional[BaseException] = None
-        threading.Thread(target=self._run, name="cxxrun call", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="cxxrun call", daemon=True).start()
+        except RuntimeError:  # Python 3.12 starts no thread when the script has ended
+            self._run()
 
     def _run(self) -> None:
         try:

@@ -1,7 +1,8 @@
 """The connection of this process to its agent: one page, made when it is first needed."""
 import os
+import signal
 import sys
-from typing import Optional
+from typing import Callable, Optional
 
 from cxxrun import _page
 from cxxrun._errors import RefusedError
@@ -11,6 +12,7 @@ _asked = False
 _why = ""
 _elastic = False
 _gives_way = False
+_handler: Optional[Callable[..., None]] = None  # of SIGTERM, installed by this package
 
 
 def page(gives_way: bool = False) -> Optional[_page.Page]:
@@ -64,11 +66,20 @@ def why_alone() -> str:
     return "libcxxrun could not register with the launcher"
 
 
+def handle_sigterm(handler: Callable[..., None]) -> None:
+    """Installs a handler of SIGTERM, in this process alone."""
+    global _handler
+    _handler = handler
+    signal.signal(signal.SIGTERM, handler)
+
+
 def _forked() -> None:
     global _kept, _asked, _why
     if _kept is not None:
         _kept.close()  # so that the agent sees the end of the worker, and not only that of its helpers
         _kept, _asked, _why = None, True, "this process is a helper of a worker"
+    if _handler is not None and signal.getsignal(signal.SIGTERM) is _handler:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # multiprocessing ends helpers by it, and then waits for them
 
 
 os.register_at_fork(after_in_child=_forked)

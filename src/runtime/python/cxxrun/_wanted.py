@@ -131,7 +131,7 @@ def listen(instead: bool = False) -> None:
         return
     _listens = True
     if instead or signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, note_end)
+        _process.handle_sigterm(note_end)
 
 
 def note_end(*_: Any) -> None:

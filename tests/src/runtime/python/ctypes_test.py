@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import sys
+import threading
 import unittest
 import unittest.mock
 
@@ -49,6 +50,11 @@ class Ctypes(unittest.TestCase):
                                          "/tmp/v/lib/libcxxrun_c.so.0"])
         self.assertTrue(all(each.startswith("/tmp/v/lib") for each in installed), installed)
         self.assertEqual(len(places("/tmp/tree/src/runtime/python/cxxrun/_lib.py")), 1)
+
+    def test_a_call_at_the_end_of_the_process_is_made_although_no_thread_can_be_started(self):
+        """As in Python 3.12, in what atexit calls: Elastic.close()."""
+        with unittest.mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("at interpreter shutdown")):
+            self.assertEqual(_lib.Aside(lambda: 3).wait(), 3)
 
     def test_each_struct_has_the_fields_of_the_header(self):
         declared = dict(re.findall(r"typedef struct cxxrun_(\w+) \{(.*?)\}", HEADER, re.DOTALL))

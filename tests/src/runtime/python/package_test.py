@@ -450,6 +450,21 @@ if __name__ == "__main__":
         self.assertEqual(done.stdout, "None this process is a helper of a worker\n")
 
 
+    def test_a_forked_helper_ends_of_the_signal_that_its_parent_only_notes(self):
+        code = """
+import cxxrun, os, signal
+def helpers():
+    child = os.fork()
+    if child == 0:
+        os._exit(signal.getsignal(signal.SIGTERM) != signal.SIG_DFL)
+    return os.waitpid(child, 0)[1] >> 8
+cxxrun.checkpoint_wanted()
+print(helpers(), signal.getsignal(signal.SIGTERM) != signal.SIG_DFL)
+signal.signal(signal.SIGTERM, print)
+print(helpers())
+"""
+        self.assertEqual(run(code)[0], "0 True\n1\n")
+
     def test_a_rank_alone_is_told_to_end_without_a_launcher_too(self):
         code = """
 import cxxrun, os, signal

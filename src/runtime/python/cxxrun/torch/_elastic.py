@@ -69,6 +69,8 @@ class Elastic:
         self._node: Any = None  # _node.Node, with node_mesh()
         _process.leave_to_elastic()
         self._carrier = Carrier(gpu, policy == "shrink")
+        if checkpoint and self._carrier.facts.rank == 0 and not os.path.isdir(os.path.dirname(checkpoint) or "."):
+            raise RefusedError(f"Elastic: checkpoint={str(checkpoint)!r}: its directory is not there: make it first")
         self._updates = Updates(self._carrier, self._tracked)
         if not self._carrier.facts.can_rebuild:
             _process.complain("Elastic: this process does not outlive the death of another rank: " + _process.why_alone())
@@ -148,6 +150,7 @@ class Elastic:
             try:
                 if self._carrier.failure is not None:
                     self._rebuild()
+                self._require_whole()
                 with self._in_order():
                     if not self._joined:
                         self._join()
@@ -168,6 +171,12 @@ class Elastic:
     def _require_open(self, what: str) -> None:
         if self._closed:
             raise RefusedError(f"Elastic.{what}: close() was called, and this process has left the others")
+
+    def _require_whole(self) -> None:
+        """After an exception of the script in or behind an update the others have made a step that this rank does not count."""
+        if self._torn and self._joined and self._carrier.facts.world_size > 1:
+            raise RuntimeError("Elastic: an exception has ended a step after its update had begun, and this rank cannot go on "
+                               "with the others: end this process")
 
     @contextlib.contextmanager
     def _in_order(self) -> Iterator[None]:
@@ -247,7 +256,7 @@ class Elastic:
         if in_main and not self._handles_signal:  # from here on a signal can lead to a checkpoint
             self._handles_signal = True
             if self._carrier.facts.can_rebuild and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-                signal.signal(signal.SIGTERM, lambda *_: None)
+                _process.handle_sigterm(lambda *_: None)
         if self._carrier.failure is not None:
             return False
         try:
@@ -301,6 +310,7 @@ class Elastic:
 
     def _rebuild(self) -> None:
         self._joined = False
+        self._saved = -1  # a newcomer does not know of it, and at the end all ranks save or none
         self._carrier.settle()
         self._restore_last(self._updates.take_back()[1])
         self._world.leave()

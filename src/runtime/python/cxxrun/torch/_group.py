@@ -212,8 +212,9 @@ class Group(ProcessGroup):
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
         for each in (*outputs, *inputs):
             self._check_memory(each, "all_to_all")
-            if each.dtype != inputs[0].dtype or each.device != inputs[0].device or len(outputs) != self._size != len(inputs):
-                refuse("all_to_all with lists that are not of a tensor of one type for each rank")
+        kinds = {(each.dtype, each.device) for each in (*outputs, *inputs)}
+        if not len(outputs) == self._size == len(inputs) or len(kinds) != 1:
+            refuse("all_to_all with lists that are not of a tensor of one type for each rank")
         self._all_to_all_parts(outputs, inputs, "all_to_all")
         return done(outputs)
 

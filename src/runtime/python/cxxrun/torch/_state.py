@@ -1,6 +1,7 @@
 """Sends the state of one rank to others. Its structure is pickled. Tensors go in pieces, from device to device if they are on
 one, into the tensors that the receiver already has."""
 import copy
+import weakref
 from typing import Any, Callable, Iterator, List, Tuple
 
 import torch
@@ -19,9 +20,11 @@ class Shard:
 
 
 def of(its: Any) -> Any:
-    """Returns the state without bound methods: OneCycleLR of torch 1.13 includes its own, and with each the whole object."""
+    """Returns the state without bound methods: OneCycleLR of torch 1.13 includes its own, and with each the whole object.
+    CyclicLR includes a weak reference to its own, which nothing can copy."""
     state = its.state_dict()
-    own = [name for name, value in state.items() if getattr(value, "__self__", None) is its] if type(state) is dict else []
+    own = [name for name, value in state.items() if getattr(value, "__self__", None) is its or isinstance(
+        value, weakref.WeakMethod)] if type(state) is dict else []
     return {name: value for name, value in state.items() if name not in own} if own else state
 
 

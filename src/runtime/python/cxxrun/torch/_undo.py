@@ -5,6 +5,8 @@ from typing import Any, Dict, List
 
 import torch
 
+from cxxrun.torch import _state
+
 SCALED = "_per_optimizer_states"  # of a GradScaler: the optimizers whose gradients it has divided in this step
 
 
@@ -26,7 +28,10 @@ class Before:
     def restore(self) -> None:
         for its, kept in self._kept:
             if isinstance(its, torch.nn.Module):
-                _restore_buffers(kept)
+                buffers, extra = kept
+                _restore_buffers(buffers)
+                for module, value in extra:
+                    module.set_extra_state(value)
             elif isinstance(its, torch.optim.Optimizer):
                 states, settings = kept
                 for parameter in list(its.state)[states:]:  # created for an update that was skipped
@@ -50,12 +55,14 @@ def load(its: Any, state: Any) -> None:
 
 def _kept(its: Any) -> Any:
     if isinstance(its, torch.nn.Module):
-        return [(module, key, buffer, None if buffer is None else buffer.clone())
-                for module in its.modules() for key, buffer in module._buffers.items()]
+        buffers = [(module, key, buffer, None if buffer is None else buffer.clone())
+                   for module in its.modules() for key, buffer in module._buffers.items()]
+        return buffers, [(module, copy.deepcopy(module.get_extra_state())) for module in its.modules()
+                         if type(module).get_extra_state is not torch.nn.Module.get_extra_state]
     if isinstance(its, torch.optim.Optimizer):
         return len(its.state), [{key: copy.deepcopy(value) for key, value in group.items() if key != "params"}
                                 for group in its.param_groups]
-    return copy.deepcopy(its.state_dict())
+    return copy.deepcopy(_state.of(its))
 
 
 def _restore_buffers(kept: List[Any]) -> None:
