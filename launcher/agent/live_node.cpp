@@ -51,7 +51,7 @@ std::optional<std::string> tail_of(std::string const& path, std::uint64_t most) 
   auto const folder = os::Folder::of_ours(os::parent_of(path));
   auto const file = folder ? folder.open_file(os::name_in(path)) : os::UniqueFd();
   struct stat facts {};
-  if (!file || fstat(file.get(), &facts) != 0) {
+  if (!file || fstat(file.get(), &facts) != 0 || (!os::is_root(facts.st_uid) && !folder.is_own(facts))) {
     return std::nullopt;
   }
   auto const from = std::max<off_t>(0, facts.st_size - static_cast<off_t>(most));

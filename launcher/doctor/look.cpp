@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "launcher/doctor/job_script.hpp"
+#include "launcher/job_end/end_watch.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/time.hpp"
@@ -123,9 +124,11 @@ void look_at_gpus(Say const& say) {
 
 constexpr std::size_t kMostText = std::size_t{256} * 1024;
 
-/// Prints facts. Reads the version of torch from its files: an import takes seconds and many CPUs.
+/// Prints facts. Reads the version of torch from its files: an import takes seconds and many CPUs. Imports nothing from
+/// the working directory, which Python puts first with -c: others may be able to write there.
 constexpr char const* kAboutPython = R"(
 import sys
+sys.path[:] = [each for each in sys.path if each]
 print("python.version=" + sys.version.split()[0])
 print("python.path=" + sys.executable)
 import importlib.util, os, re
@@ -179,8 +182,12 @@ void look_at_python(LookOptions const& wanted, Environment const& environment, S
 
 void look_at_slurm(Environment const& environment, Say const& say) {
   static constexpr std::array kKeys{"KillWait",        "ProctrackType",         "TaskPlugin",
-                                    "SlurmdTimeout",   "UnkillableStepTimeout", "SignalChildrenProcesses",
-                                    "TaskPluginParam", "ConstrainDevices"};
+                                    "SlurmdTimeout",   "UnkillableStepTimeout", "TaskPluginParam",
+                                    "ConstrainDevices"};
+  // scontrol does not show this setting of cgroup.conf.
+  if (auto const conf = read_slurm_conf(environment); conf && conf->signals_children) {
+    tell(say, "slurm.SignalChildrenProcesses", "yes");
+  }
   auto const ran = run_program({"scontrol", "show", "config"}, environment);
   if (!ran || ran->status != 0) {
     tell(say, "slurm.error", ran ? last_line(ran->text) : ran.error().message());
@@ -273,7 +280,7 @@ void look_at_directory(LookOptions const& wanted, os::Caretaker const& caretaker
   auto const scratch = here + "/" + name;
   caretaker.remove_at_end(scratch);
   auto const above = os::Folder::open(here);
-  auto const dir = above ? above.make_below(name, 0700) : os::Folder();
+  auto const dir = above ? above.make_marked(name) : os::Folder();
   auto const error = dir ? write_error(dir) : std::strerror(errno);
   if (error.empty()) {
     tell(say, "fs.lock", lock_error(dir));
@@ -282,7 +289,9 @@ void look_at_directory(LookOptions const& wanted, os::Caretaker const& caretaker
   } else {
     tell(say, "fs.error", "cannot write there: " + error);
   }
-  std::filesystem::remove_all(scratch, failed);
+  if (above) {
+    (void)above.remove_marked(name);
+  }
 }
 
 void look_at_logs(LookOptions const& wanted, Environment const& environment, Say const& say) {

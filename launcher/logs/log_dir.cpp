@@ -14,6 +14,7 @@
 #include "src/base/core/text.hpp"
 #include "src/base/os/fd.hpp"
 #include "src/base/os/folder.hpp"
+#include "src/base/os/path_owners.hpp"
 #include "src/base/os/random.hpp"
 
 namespace cxxrun::launcher {
@@ -46,6 +47,18 @@ Error cannot_make(std::string const& path, int error) {
 
 std::string temporary_name(std::string const& base) {
   return base + "/" + temporary_prefix(getuid()) + "XXXXXX";
+}
+
+/// Where to make temporary directories: `wanted`, or /tmp if other users can rename what is made there. We would remove
+/// what they put in its place.
+std::string safe_base(std::string const& wanted) {
+  struct stat facts {};
+  auto const walked = wanted.empty() ? os::PathWalk() : os::walk(wanted, false);
+  bool const strict = walked.folder && fstat(walked.folder.get(), &facts) == 0 &&
+                      ((facts.st_mode & S_ISVTX) != 0 || !os::others_may_write(walked.folder.get(), facts)) &&
+                      (facts.st_uid == geteuid() || os::is_root(facts.st_uid)) &&
+                      os::first_loose(walked.steps, geteuid()) == nullptr;
+  return strict ? wanted : "/tmp";
 }
 
 Result<std::string> make_temporary(std::string const& base) {
@@ -148,7 +161,7 @@ Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run
     return LogRoot{};
   }
   if (log_dir.empty()) {
-    auto made = make_temporary(temporary_base.empty() ? "/tmp" : temporary_base);
+    auto made = make_temporary(safe_base(temporary_base));
     if (!made) {
       made = make_temporary("/tmp");
     }
@@ -175,7 +188,7 @@ Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run
 }
 
 std::string make_socket_dir(std::string const& temporary_base) {
-  for (auto const& base : {temporary_base, std::string("/tmp")}) {
+  for (auto const& base : {safe_base(temporary_base), std::string("/tmp")}) {
     if (base.starts_with('/') && base.size() <= kLongestSocketBase) {
       if (auto made = make_temporary(base)) {
         return *std::move(made);
@@ -232,8 +245,8 @@ os::UniqueFd claim_temporary(std::string const& dir) {
 std::size_t sweep_temporary(std::string const& temporary_base) {
   auto const boot = boot_id();
   std::size_t swept = 0;
-  for (auto const& base : std::set<std::string>{temporary_base, "/tmp"}) {
-    auto const there = base.empty() ? os::Folder() : os::Folder::open(base);
+  for (auto const& base : std::set<std::string>{safe_base(temporary_base), "/tmp"}) {
+    auto const there = os::Folder::open(base);
     for (auto const& name : names_in(there, kMostLooked)) {
       if (swept < kMostSwept && is_temporary_name(name, getuid()) && sweep_one(base, there, name, boot)) {
         ++swept;

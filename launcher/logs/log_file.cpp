@@ -65,8 +65,7 @@ Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, st
 
 std::string read_worker_file(std::string const& path, std::size_t limit) {
   auto const directory = directory_of(path);
-  auto const file = directory ? directory.open_file(os::name_in(path)) : os::UniqueFd();
-  return file ? os::read_all(file.get(), limit).value_or("") : "";
+  return directory ? directory.read(os::name_in(path), limit).value_or("") : "";
 }
 
 Result<void> LogFile::open(std::string path, Rotation rotation) {

@@ -82,8 +82,9 @@ std::vector<std::string> zygote_command(WarmCommand const& command, std::vector<
   }
   auto words = command.python;
   words.emplace_back("-c");
-  words.push_back("exec(compile(__import__('os').read(0," + std::to_string(bytes) +
-                  "),'cxxrun --warm','exec'),{'__name__':'cxxrun_warm'})");
+  // With -c Python would import from the working directory first, where others may be able to write.
+  words.push_back("import sys;'' in sys.path and sys.path.remove('');exec(compile(__import__('posix').read(0," +
+                  std::to_string(bytes) + "),'cxxrun --warm','exec'),{'__name__':'cxxrun_warm'})");
   words.emplace_back(std::min(room, kLongestWord), ' ');
   return words;
 }

@@ -1,7 +1,7 @@
 """The warm Python: imports once; every worker is forked from it (docs/use/warm.md).
 
 The launcher contains this text and sends it to the interpreter that the workers' command names, which runs it by
-    python3 OPTIONS -c 'exec(__import__("os").read(0,...),{...})' PADDING
+    python3 OPTIONS -c 'import sys;...;exec(compile(__import__("posix").read(0,...),...),{...})' PADDING
 with a socket to the agent as descriptor 0. Packets on that socket: this program; SCRIPT, or -m, and the modules; then
 one packet for each fork, with the socket of the worker as its descriptor. Standard library only, Python 3.8 or newer.
 
@@ -348,7 +348,7 @@ set_title([b"cxxrun: warm python", os.fsencode(",".join(modules))])
 DIRECTORY = os.open(".", os.O_PATH | os.O_DIRECTORY)
 sys.argv[:] = [SCRIPT]
 if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
-    sys.path[0] = os.getcwd() if SCRIPT == "-m" else os.path.dirname(os.path.realpath(SCRIPT))
+    sys.path.insert(0, os.getcwd() if SCRIPT == "-m" else os.path.dirname(os.path.realpath(SCRIPT)))
 if SCRIPT == "-m":
     import runpy  # noqa: F401: the workers need it
 INSTALL = find_install()

@@ -72,7 +72,7 @@ std::string weakness(os::PathWalk const& base) {
   if (!os::is_root(facts.st_uid) && !base.folder.is_own(facts)) {
     return "belongs to uid " + std::to_string(facts.st_uid) + ", who could let both sides of a partition continue";
   }
-  if (os::others_may_write(facts) && (facts.st_mode & S_ISVTX) == 0) {
+  if (os::others_may_write(base.folder.get(), facts) && (facts.st_mode & S_ISVTX) == 0) {
     return "others may rename what is in it, and could let both sides of a partition continue: chmod +t, or chmod go-w";
   }
   if (auto const* const loose = os::first_loose(base.steps, ::geteuid())) {

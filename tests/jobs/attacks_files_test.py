@@ -4,6 +4,7 @@ import glob
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -13,12 +14,12 @@ from attack_jobs import ATTACKER, NO_LINE, VICTIM, Attack, as_user
 from jobs import read
 from train_jobs import FINAL
 
-TRAIN = ""
+TRAIN = CTL = ""
 
 
 def setUpModule():
-    global TRAIN
-    [TRAIN] = attack_jobs.share_programs(TRAIN)
+    global TRAIN, CTL
+    TRAIN, CTL = attack_jobs.share_programs(TRAIN, jobs.CXXRUN + "ctl")
 
 
 class Files(Attack):
@@ -160,6 +161,32 @@ while True:
         self.assertEqual(read(precious), "as it was")
         self.row("puts links into a log directory that its group may write to", "no output goes through them",
                  self.line([job], "attempt_2"), who=f"uid {ATTACKER}, of the group")
+
+    def test_words_of_a_worker_forged(self):
+        """In its directory, where the group may write: what it has raised, and what cxxrunctl shows of its output."""
+        logs = self.shared("logs", 0o2770)
+        job = self.start_node("--max-restarts", "0", "--rdzv-id", self.marker, "--log-dir", logs, "--redirects", "3",
+                              self.worker("echo own words; note start; gate go; exit 3"), nnodes="1", umask=0o002)
+        self.await_events(1, "start", 1)
+        [place] = glob.glob(logs + "/*/attempt_1/0")
+        jobs.wait_until(lambda: "own words" in self.shown_output(), "the output is in the file")
+        self.as_other("place = sys.argv[1]\nos.unlink(place + '/stdout.log')\n"
+                      "with open(place + '/stdout.log', 'w') as file: file.write('forged words')\n"
+                      "words = {'message': 'forged words', 'extraInfo': {'timestamp': '1'}}\n"
+                      "with open(place + '/error.json', 'w') as file: json.dump({'message': words}, file)",
+                      place, extra_groups=[VICTIM])
+        self.assertNotIn("words", self.shown_output())
+        self.open_gate("go")
+        self.assert_codes([3], job)
+        self.assertIn("exit code 3", job.stderr)
+        self.assertNotIn("forged", job.stderr)
+        self.row("puts files in the place of a worker's error.json and stdout.log, where its group may write",
+                 "they are not shown", NO_LINE, code=3, who=f"uid {ATTACKER}, of the group")
+
+    def shown_output(self):
+        done = subprocess.run([CTL, "logs", "0", self.marker], env=self.environment(), capture_output=True, text=True,
+                              timeout=jobs.GUARD, **as_user(VICTIM))
+        return done.stdout + done.stderr
 
     # Puts a link to sys.argv[2] at NAME in each directory that appears in sys.argv[1], at once, again and again; what is
     # in the way goes. Ends with the test.

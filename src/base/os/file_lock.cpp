@@ -56,8 +56,8 @@ std::optional<FileLock> replace_lock(Folder const& folder, std::string const& na
   if (!fresh || ::fstat(fresh.get(), &facts) != 0) {
     return std::nullopt;
   }
-  if (!is_safe(folder, facts)) {
-    errno = EPERM;
+  if (!is_safe(folder, facts)) {  // or another process has just made it the lock, which somebody has opened to others
+    errno = folder.leads_to(temporary, fresh.get()) ? EPERM : EWOULDBLOCK;
     return std::nullopt;
   }
   if (!take(fresh.get())) {

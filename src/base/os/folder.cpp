@@ -11,6 +11,7 @@
 #include <pwd.h>
 #include <sstream>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <climits>
@@ -43,6 +44,11 @@ bool is_own_group(gid_t group) {
     }
   }
   return std::string_view(own.gr_name) == user.pw_name;
+}
+
+/// Whether an ACL names further users or groups. The bits of the group then show the most that it grants.
+bool has_acl(int directory) {
+  return ::getxattr(("/proc/self/fd/" + std::to_string(directory)).c_str(), "system.posix_acl_access", nullptr, 0) > 0;
 }
 
 UniqueFd with_errno(int error) {
@@ -84,7 +90,8 @@ bool write_through(std::string const& path, std::string_view text, int links) {
   if (link && is_in_proc(there.get())) {
     return overwrite(UniqueFd(::openat(folder.get(), name.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC)), text);
   }
-  if (link && (facts.st_uid == ::geteuid() || is_root(facts.st_uid))) {
+  bool const ours = facts.st_uid == ::geteuid() || is_root(facts.st_uid);
+  if (link && ours) {
     std::array<char, PATH_MAX> target{};
     auto const size = ::readlinkat(there.get(), "", target.data(), target.size());
     if (size <= 0 || links == kMostLinks) {
@@ -94,9 +101,9 @@ bool write_through(std::string const& path, std::string_view text, int links) {
     std::string const next(target.data(), static_cast<std::size_t>(size));
     return write_through(next.front() == '/' ? next : parent_of(path) + "/" + next, text, links + 1);
   }
-  if (there && !link && !S_ISREG(facts.st_mode)) {
-    return overwrite(UniqueFd(::openat(folder.get(), name.c_str(), O_WRONLY | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC)),
-                     text);
+  if (there && !link && !S_ISREG(facts.st_mode) && ours) {  // another user's pipe could hold us up
+    constexpr int kFlags = O_WRONLY | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;  // nobody may read a pipe
+    return overwrite(UniqueFd(::openat(folder.get(), name.c_str(), kFlags)), text);
   }
   if (folder.replace(name, text, kForAll)) {
     return true;
@@ -149,8 +156,9 @@ std::string parent_of(std::string path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-bool others_may_write(struct stat const& directory) {
-  return (directory.st_mode & S_IWOTH) != 0 || ((directory.st_mode & S_IWGRP) != 0 && !is_own_group(directory.st_gid));
+bool others_may_write(int directory, struct stat const& facts) {
+  bool const by_group = (facts.st_mode & S_IWGRP) != 0;
+  return (facts.st_mode & S_IWOTH) != 0 || (by_group && (has_acl(directory) || !is_own_group(facts.st_gid)));
 }
 
 Folder Folder::open(std::string const& path) {
@@ -179,6 +187,16 @@ Folder Folder::make_below(std::string const& name, mode_t mode) const {
     return {};
   }
   return below(name);
+}
+
+// What is not empty has been put there since.
+Folder Folder::make_marked(std::string const& name) const {
+  Folder there = make_below(name, 0700);
+  auto const inside = there ? there.names(1) : std::nullopt;
+  if (inside && !inside->empty()) {
+    return Folder(with_errno(EEXIST));
+  }
+  return inside && there.create(name) ? std::move(there) : Folder(with_errno(errno));
 }
 
 UniqueFd Folder::create(std::string const& name) const {
@@ -264,6 +282,15 @@ bool Folder::remove(std::string const& name) const noexcept {
 
 bool Folder::remove_directory(std::string const& name) const noexcept {
   return ::unlinkat(get(), name.c_str(), AT_REMOVEDIR) == 0;
+}
+
+bool Folder::remove_marked(std::string const& name) const {
+  Folder const there = below(name);
+  auto const all = there && there.open_own(name) ? there.names() : std::nullopt;
+  for (auto const& each : all.value_or(std::vector<std::string>{})) {
+    there.remove(each);
+  }
+  return all && remove_directory(name);
 }
 
 std::optional<std::vector<std::string>> Folder::names(std::size_t most) const {

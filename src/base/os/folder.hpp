@@ -27,9 +27,9 @@ namespace cxxrun::os {
 /// Whether the owner is root. In a user namespace without a mapping for root, the host's root looks like nobody, as
 /// every other unmapped user does; nobody then counts as root.
 [[nodiscard]] bool is_root(uid_t owner);
-/// Whether other users than its owner may make and rename files in a directory of this mode and group. The private
-/// group of this user does not count as others.
-[[nodiscard]] bool others_may_write(struct stat const& directory);
+/// Whether other users than its owner may make and rename files in the open `directory` with these facts. The private
+/// group of this user does not count as others, unless an ACL names more users.
+[[nodiscard]] bool others_may_write(int directory, struct stat const& facts);
 
 inline constexpr mode_t kForAll = 0666;  ///< less the umask
 inline constexpr mode_t kForUs = 0600;
@@ -59,6 +59,9 @@ class Folder {
   /// The same, but makes it if it is missing, with `mode` less the umask.
   [[nodiscard]] Folder make_below(std::string const& name, mode_t mode = 0777) const;
 
+  /// A new directory for this user alone. One file in it has the directory's name, for remove_marked().
+  [[nodiscard]] Folder make_marked(std::string const& name) const;
+
   [[nodiscard]] explicit operator bool() const { return static_cast<bool>(fd_); }
   [[nodiscard]] int get() const { return fd_.get(); }
 
@@ -81,6 +84,9 @@ class Folder {
   [[nodiscard]] bool link(std::string const& name, std::string const& second) const;
   bool remove(std::string const& name) const noexcept;
   bool remove_directory(std::string const& name) const noexcept;
+  /// Removes a directory from make_marked() with the files in it. Another directory that has been put in its place
+  /// stays.
+  bool remove_marked(std::string const& name) const;
   /// At most `most` names, without "." and "..". Nothing with errno if they cannot be read.
   [[nodiscard]] std::optional<std::vector<std::string>> names(std::size_t most = SIZE_MAX) const;
 
@@ -95,8 +101,8 @@ class Folder {
 };
 
 /// Makes `path` a file with this text; false with errno. Replaces what has that name and does not write to it, except
-/// to a device or pipe, and to a file of this user in a directory to which the user may not write. Follows a link of
-/// this user or of root; replaces another user's link like a file.
+/// to a device or pipe of this user or of root, and to a file of this user in a directory to which the user may not
+/// write. Follows a link of this user or of root; replaces another user's link or pipe like a file.
 [[nodiscard]] bool write_path(std::string const& path, std::string_view text);
 
 }  // namespace cxxrun::os

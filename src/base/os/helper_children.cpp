@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <poll.h>
 #include <sstream>
 #include <sys/prctl.h>
@@ -16,6 +15,7 @@
 
 #include "src/base/core/time.hpp"
 #include "src/base/os/fd.hpp"
+#include "src/base/os/folder.hpp"
 #include "src/base/os/spawn.hpp"
 
 namespace cxxrun::os {
@@ -60,8 +60,10 @@ void let_go_of_streams() {
   try {
     std::istringstream paths(read_all(told, kMostTold).value_or(""));
     for (std::string path; std::getline(paths, path, '\0');) {
-      std::error_code gone;
-      std::filesystem::remove_all(path, gone);
+      Folder const above = Folder::above(path);
+      if (above && !above.remove(name_in(path))) {
+        (void)above.remove_marked(name_in(path));
+      }
     }
   } catch (...) {
     _exit(1);

@@ -55,8 +55,8 @@ class Walk {
     }
     bool const link = S_ISLNK(facts.st_mode);
     if (name != "..") {
-      steps.push_back(
-          {path_, facts.st_uid, link, holder.st_uid, others_may_write(holder), (holder.st_mode & S_ISVTX) != 0});
+      steps.push_back({path_, facts.st_uid, link, holder.st_uid, others_may_write(at_.get(), holder),
+                       (holder.st_mode & S_ISVTX) != 0});
     }
     if (link) {
       return follow(there.get());

@@ -53,6 +53,42 @@ TEST_CASE("log_dir: a TMPDIR that does not exist on this node falls back to /tmp
   remove_log_root(*root);
 }
 
+TEST_CASE("log_dir: in a TMPDIR where others may rename nothing is made, and nothing removed", "[process]") {
+  TempDir dir;
+  auto const base = dir / "base";
+  fs::create_directory(base);
+  auto const above = [](std::string const& path) { return fs::path(path).parent_path().string(); };
+  auto const left = make_log_root("", "run", "n1", base)->path;  // by an agent that is killed
+  CHECK(above(left) == base);
+  CHECK(claim_temporary(left));
+  bool safe = false;
+  SECTION("everybody may") {
+    fs::permissions(base, fs::perms::all);
+  }
+  SECTION("everybody may in the directory above") {
+    fs::permissions(dir.path(), fs::perms::all);
+  }
+  SECTION("it is another user's") {
+    if (chown(base.c_str(), 65534, 65534) != 0) {
+      WARN("skipped: only root can give a directory away");
+      return;
+    }
+  }
+  SECTION("each may rename its own, as in /tmp") {
+    fs::permissions(base, fs::perms::all | fs::perms::sticky_bit);
+    safe = true;
+  }
+  auto const root = make_log_root("", "run", "n1", base);
+  REQUIRE(root);
+  CHECK(above(root->path) == (safe ? base : "/tmp"));
+  auto const sockets = make_socket_dir(base);
+  CHECK(above(sockets) == (safe ? base : "/tmp"));
+  remove_socket_dir(sockets);
+  remove_log_root(*root);
+  static_cast<void>(sweep_temporary(base));
+  CHECK(fs::exists(left) != safe);
+}
+
 TEST_CASE("log_dir: the directory for sockets is private, and short enough for their names", "[process]") {
   TempDir dir;
   auto const near = make_socket_dir(dir.path());

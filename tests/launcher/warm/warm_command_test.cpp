@@ -54,6 +54,8 @@ TEST_CASE("warm_command: the zygote has the same interpreter, and room for the a
   REQUIRE(words.size() == 5);
   CHECK(Words(words.begin(), words.begin() + 3) == Words{"python3", "-u", "-c"});
   CHECK(words[3].find("read(0,77)") != std::string::npos);
+  // Before anything could be imported from the working directory.
+  CHECK(words[3].starts_with("import sys;'' in sys.path and sys.path.remove('');"));
   CHECK(words[4] == std::string(words[4].size(), ' '));
   CHECK(zygote_command({{"python3"}, 1}, {"python3", "t.py", std::string(200'000, 'x')}, 1).back().size() == 131'071);
   CHECK(words[4].size() > 5000 + std::string("python3 -u train.py").size());

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/acl.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_world.hpp"
 #include "tests/support/ranks.hpp"
@@ -196,6 +197,21 @@ TEST_CASE("where others can rename, no claim is made and the start is refused; e
   CHECK_FALSE(has(ends[0].said, "both went on"));
   CHECK(kind.refusal.empty() == (ends[0].said == "started"));
   CHECK((kind.around != 0755 || has(ends[0].said, kind.refusal)));
+}
+
+TEST_CASE("a directory whose ACL lets others rename is no fence, whatever group it has") {
+  Scratch const scratch;
+  REQUIRE(::chmod(scratch.path().c_str(), 0775) == 0);
+  if (!check_fence(scratch.path(), "a") || !test::let_write(scratch.path(), 65534)) {
+    WARN("skipped: this user has no group of its own, or the file system no ACLs");
+    return;
+  }
+  auto const checked = check_fence(scratch.path(), "a");
+  REQUIRE_FALSE(checked);
+  CHECK(has(checked.error().context, "others may rename what is in it"));
+  CHECK_FALSE(claim_fence(scratch.place(), value(0)).holds);
+  REQUIRE(::chmod(scratch.path().c_str(), 01775) == 0);
+  CHECK(claim_fence(scratch.place(), value(0)).holds == value(0));
 }
 
 TEST_CASE("what cannot be a fence is said at the start, and nothing is left behind") {

@@ -8,10 +8,11 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRIES = 16
 
 
-def replace(path: str, data: bytes) -> None:
-    """Replaces the file atomically: afterwards `path` holds `data`, synced to disk, or is unchanged."""
+def replace(path: str, data: bytes, own: int = 0) -> None:
+    """Replaces the file atomically: afterwards `path` holds `data`, synced to disk, or is unchanged. `own`: so many directories
+    above the file must be this user's, and no links."""
     directory, name = _split(path)
-    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = _open_folder(directory, own)
     partial = name + ".partial"  # left behind by a killed writer, it is removed by the next one
     try:
         for tries in range(_TRIES):
@@ -40,14 +41,19 @@ def replace(path: str, data: bytes) -> None:
         os.close(folder)
 
 
-def append(path: str, text: str) -> None:
-    """Appends to a file that this user owns and that has a single link. Creates it if it does not exist."""
+def append(path: str, text: str, own: int = 0) -> None:
+    """Appends to a file that this user owns and that has a single link. Creates it if it does not exist. `own` as above."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, 0o644), "a") as file:
-        facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1:
-            raise PermissionError(f"{path} is no file, or has a second name: remove it")
-        file.write(text)
+    directory, name = _split(path)
+    folder = _open_folder(directory, own)
+    try:
+        with os.fdopen(os.open(name, flags, 0o644, dir_fd=folder), "a") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1 or not _is_own(facts.st_uid, folder):
+                raise PermissionError(f"{path} is no file of this user, or has a second name: remove it")
+            file.write(text)
+    finally:
+        os.close(folder)
 
 
 def read(path: str) -> bytes:
@@ -64,6 +70,27 @@ def read(path: str) -> bytes:
         return file.read()
 
 
+def _open_folder(directory: str, own: int) -> int:
+    """Opens the directory. Its last `own` names must be directories of this user or of root, and no links."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    names = list(filter(None, os.path.abspath(directory).split("/"))) if own else []
+    folder = os.open("/" + "/".join(names[:-own]) if own else directory, flags)
+    for name in names[-own:]:
+        above = folder
+        try:
+            folder = os.open(name, flags | os.O_NOFOLLOW, dir_fd=above)
+        finally:
+            os.close(above)
+        if not _is_own(os.fstat(folder).st_uid, folder):
+            os.close(folder)
+            raise PermissionError(f"{name} in {directory} belongs to another user")
+    return folder
+
+
+def _is_own(owner: int, folder: int) -> bool:
+    return owner in (os.geteuid(), 0) or owner == _own_number(f"/proc/self/fd/{folder}")
+
+
 def _split(path: str) -> "tuple[str, str]":
     directory, name = os.path.split(path)
     return directory or ".", name
@@ -73,10 +100,23 @@ def _is_believed(path: str, owner: int) -> bool:
     if owner in (os.geteuid(), 0):
         return True
     directory = os.path.realpath(_split(path)[0])
-    around = [os.stat(each) for each in (directory, os.path.dirname(directory))]
-    if owner == around[0].st_uid and not any(each.st_mode & 0o022 for each in around):
+    facts = os.stat(directory)
+    if owner == facts.st_uid and not facts.st_mode & 0o022 and not _is_strange(directory):
         return True
     return owner == _own_number(directory)
+
+
+def _is_strange(directory: str) -> bool:
+    """Whether a stranger can have made a directory on the way to this one. Trusted are this user, root, and those to whom these
+    have given one (src/base/os/path_owners.hpp)."""
+    known, at = {os.geteuid(), 0}, "/"
+    for name in filter(None, directory.split("/")):
+        holder, at = os.stat(at), os.path.join(at, name)
+        owner = os.stat(at).st_uid
+        if owner not in known and holder.st_mode & 0o022 and owner != holder.st_uid:
+            return True
+        known.add(owner)
+    return False
 
 
 def _own_number(directory: str) -> int:

@@ -71,7 +71,7 @@ class Imports:
         from cxxrun import _files  # whose own imports take longer than all of this file
 
         try:
-            _files.replace(self._path, "".join(lines[:_MOST]).encode())
+            _files.replace(self._path, "".join(lines[:_MOST]).encode(), own=3)
         except OSError:  # the launcher does without it
             pass
 

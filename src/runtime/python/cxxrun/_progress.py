@@ -38,7 +38,7 @@ def _write(line: Dict[str, Any]) -> None:
     if not error_file:
         return
     try:
-        _files.append(os.path.join(os.path.dirname(error_file), "steps.jsonl"), _text(line) + "\n")
+        _files.append(os.path.join(os.path.dirname(error_file), "steps.jsonl"), _text(line) + "\n", own=3)
     except (OSError, TypeError, ValueError, OverflowError):
         pass
 

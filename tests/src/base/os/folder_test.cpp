@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "src/base/os/fd.hpp"
+#include "tests/support/acl.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/checkpoint_scratch.hpp"
 #include "tests/support/fixtures.hpp"
@@ -138,6 +139,62 @@ TEST_CASE("folder: what another user has left there is not believed, and not wri
   CHECK(cxxrun::test::files_in(scratch.path).size() == 4);  // no temporary is left
 }
 
+TEST_CASE("folder: in a directory with an ACL others may write, though it has the user's own group", "[process]") {
+  Scratch const scratch;
+  struct stat facts {};
+  auto const folder = Folder::open(scratch.path);
+  auto const is_open = [&] { return ::fstat(folder.get(), &facts) != 0 || others_may_write(folder.get(), facts); };
+  CHECK_FALSE(is_open());
+  REQUIRE(::chmod(scratch.path.c_str(), 0775) == 0);
+  if (is_open() || !cxxrun::test::let_write(scratch.path, 65534)) {
+    WARN("skipped: this user has no group of its own, or the file system no ACLs");
+    return;
+  }
+  CHECK(is_open());
+  REQUIRE(::chmod(scratch.path.c_str(), 0755) == 0);  // takes from the ACL what it grants
+  CHECK_FALSE(is_open());
+}
+
+TEST_CASE("folder: of marked directories goes what is one, and what has been put in its place stays", "[process]") {
+  Scratch const scratch;
+  auto const above = Folder::open(scratch.path);
+  std::string const path = scratch.at("name");
+  {
+    auto const made = above.make_marked("name");
+    REQUIRE(made);
+    CHECK(mode_of(path) == 0700);
+    CHECK(made.create("more"));
+  }
+  SECTION("nothing has been") {
+    CHECK_FALSE(above.make_marked("name"));
+    CHECK(errno == EEXIST);
+    CHECK(above.remove_marked("name"));
+    CHECK_FALSE(fs::exists(path));
+    return;
+  }
+  fs::rename(path, scratch.at("away"));
+  fs::create_directories(scratch.at("precious/dir"));
+  write_file(scratch.at("precious/file"), "as it was");
+  SECTION("a directory of the same user's") {
+    fs::rename(scratch.at("precious"), path);
+  }
+  SECTION("a link to one") {
+    fs::create_directory_symlink("precious", path);
+  }
+  SECTION("a link to one that is marked") {
+    write_file(scratch.at("precious/name"), "");
+    fs::create_directory_symlink("precious", path);
+  }
+  SECTION("one with a link in the place of the mark") {
+    fs::rename(scratch.at("precious"), path);
+    fs::create_symlink("file", path + "/name");
+  }
+  CHECK_FALSE(above.remove_marked("name"));
+  CHECK(read_file(path + "/file") == "as it was");
+  CHECK(fs::exists(path + "/dir"));
+  CHECK_FALSE(above.make_marked("name"));
+}
+
 TEST_CASE("write_path: a link of another user's is not followed, what else is there is replaced", "[process]") {
   Scratch const scratch;
   write_file(scratch.at("precious"), "as it was");
@@ -171,6 +228,32 @@ TEST_CASE("write_path: into a pipe, a device or a terminal of this process", "[p
   CHECK(errno == ENOSPC);
   CHECK_FALSE(write_path("/nowhere/at/all", "text"));
   CHECK(errno == ENOENT);
+}
+
+TEST_CASE("write_path: a named pipe that nobody reads holds nobody up", "[process]") {
+  Scratch const scratch;
+  std::string const path = scratch.at("pipe");
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK_FALSE(write_path(path, "text"));
+  CHECK(errno == ENXIO);
+  UniqueFd const reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  CHECK(write_path(path, "text"));
+  CHECK(read_all(reader.get(), 100) == "text");
+}
+
+TEST_CASE("write_path: a pipe of another user's is replaced", "[process]") {
+  Scratch const scratch;
+  std::string const path = scratch.at("pipe");
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  UniqueFd const reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (::chown(path.c_str(), 65534, 65534) != 0) {
+    WARN("skipped: only root can give a pipe away");
+    return;
+  }
+  CHECK(write_path(path, "new"));
+  CHECK(fs::is_regular_file(path));
+  CHECK(read_file(path) == "new");
+  CHECK(read_all(reader.get(), 100) == "");
 }
 
 TEST_CASE("write_path: as another user", "[process]") {

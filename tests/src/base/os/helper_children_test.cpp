@@ -5,6 +5,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <poll.h>
 #include <string>
 #include <sys/resource.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "src/base/os/fd.hpp"
+#include "src/base/os/folder.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"
 
@@ -112,14 +114,16 @@ using cxxrun::os::Caretaker;
 
 namespace {
 
-/// A directory of the test's own that contains a non-empty one.
+/// A directory of the test's own that contains one as Folder::make_marked() makes it, with a file.
 struct Place {
   std::string top = (std::filesystem::temp_directory_path() / "caretaker-XXXXXX").string();
   std::string scratch;
   Place() {
     REQUIRE(mkdtemp(top.data()) != nullptr);
     scratch = top + "/scratch";
-    std::filesystem::create_directories(scratch + "/deeper");
+    auto const made = cxxrun::os::Folder::open(top).make_marked("scratch");
+    REQUIRE(made);
+    REQUIRE(made.create("file"));
   }
   ~Place() { std::filesystem::remove_all(top); }
   Place(Place const&) = delete;
@@ -145,6 +149,20 @@ TEST_CASE("caretaker: what it was told of is gone when its owner goes on, and no
   }
   CHECK_FALSE(std::filesystem::exists(place.scratch));
   CHECK(std::filesystem::exists(place.top + "/other"));
+}
+
+TEST_CASE("caretaker: what somebody has put in the place of what it was told of stays", "[process]") {
+  Reaper const reaper;
+  Place const place;
+  std::filesystem::create_directories(place.top + "/precious");
+  std::ofstream(place.top + "/precious/file") << "";
+  {
+    Caretaker const caretaker;
+    caretaker.remove_at_end(place.scratch);
+    std::filesystem::rename(place.scratch, place.top + "/away");
+    std::filesystem::rename(place.top + "/precious", place.scratch);
+  }
+  CHECK(std::filesystem::exists(place.scratch + "/file"));
 }
 
 TEST_CASE("caretaker: a process that is killed, with all of its group, leaves nothing behind", "[process]") {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/acl.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/checkpoint_scratch.hpp"
 
@@ -102,4 +103,19 @@ TEST_CASE("path owners: the walk goes through links, and makes the last director
   CHECK(why_not(scratch.at("file")) == ENOTDIR);
   CHECK(walk("/", false).folder);
   CHECK(walk(".", false).folder);
+}
+
+TEST_CASE("path owners: a directory with an ACL is open", "[process]") {
+  Scratch const scratch;
+  fs::create_directories(scratch.at("a/b"));
+  REQUIRE(::chmod(scratch.at("a").c_str(), 0775) == 0);
+  auto const found = [&] {
+    auto const walked = walk(scratch.at("a/b"), false);
+    return first_loose(walked.steps, ::geteuid()) != nullptr;
+  };
+  if (found() || !cxxrun::test::let_write(scratch.at("a"), kOther)) {
+    WARN("skipped: this user has no group of its own, or the file system no ACLs");
+    return;
+  }
+  CHECK(found());
 }

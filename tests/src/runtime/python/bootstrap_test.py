@@ -133,11 +133,17 @@ class BootstrapTest(unittest.TestCase):
         code = "import sys; print([each for each in sys.modules if each.startswith('cxxrun')], sys.path.count(%r))"
         self.assertEqual(self.run_python(code % BOOTSTRAP), ("[] 0\n", ""))
 
+    def imports(self):
+        """The file as the launcher names it. Its directories must be the user's own."""
+        place = os.path.join(self.folder, "run/attempt_1/0")
+        os.makedirs(place)
+        return os.path.join(place, "imports")
+
     def test_with_warm_the_launcher_is_told_of_installed_modules_and_not_of_the_scripts_own(self):
         self.write("site-packages/slow/__init__.py", "import time, slow.inner\ntime.sleep(0.03)\n")
         self.write("site-packages/slow/inner.py", "import time\ntime.sleep(0.03)\n")
         self.write("mine.py", "import time, slow\ntime.sleep(0.03)\n")
-        told = os.path.join(self.folder, "imports")
+        told = self.imports()
         self.assertEqual(self.run_python("import mine, os\nprint('CXXRUN_IMPORTS' in os.environ)", CXXRUN_IMPORTS=told,
                                          PYTHONPATH=f"{BOOTSTRAP}:{self.folder}:{self.folder}/site-packages"), ("False\n", ""))
         with open(told) as file:
@@ -149,7 +155,7 @@ class BootstrapTest(unittest.TestCase):
         self.write("wrong.py", "def f(): raise ValueError('wrong')\nf()\n")
         self.write("lacks.py", "import nothing_of_that_name\n")
         code = "import traceback\nfor name in ('wrong', 'lacks'):\n    try:\n        __import__(name)\n    except Exception:\n        traceback.print_exc()"
-        told = os.path.join(self.folder, "imports")
+        told = self.imports()
         self.assertEqual(self.run_python(code, CXXRUN_IMPORTS=told), self.run_python(code))
 
     def test_the_users_own_sitecustomize_runs_and_keeps_its_name(self):

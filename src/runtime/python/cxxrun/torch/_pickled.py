@@ -1,8 +1,11 @@
 """Turns state into bytes and back. A pickle can call anything, and an attacker may be able to change the bytes between two
-ranks or in a checkpoint. So only the types that are named here are made of them."""
+ranks or in a checkpoint. So only the types that are named here are made of them. Those of numpy are not among them: a dtype
+can be pickled that takes bytes for the address of an object, so arrays go as their bytes and the name of their type."""
+import contextlib
 import io
 import pickle
 import pickletools
+import sys
 import zipfile
 from typing import Any, Set, Tuple
 
@@ -16,16 +19,15 @@ _NAMED = {
     "_codecs": "encode",
     "collections": "Counter OrderedDict defaultdict deque",
     "datetime": "date datetime time timedelta timezone",
-    "numpy": "dtype ndarray",
     "torch": "Size Tensor device",
     "torch._tensor": "_rebuild_from_type_v2",
     "torch._utils": "_rebuild_parameter _rebuild_parameter_with_state _rebuild_qtensor _rebuild_sparse_tensor "
                     "_rebuild_sparse_csr_tensor _rebuild_tensor _rebuild_tensor_v2 _rebuild_tensor_v3",
     "torch.nn.parameter": "Buffer Parameter",
     "torch.serialization": "_get_layout",
+    "cxxrun.torch._pickled": "_array",
     "cxxrun.torch._state": "Shard _Told",
 }
-_NAMED.update({f"numpy.{core}.multiarray": "_reconstruct scalar" for core in ("core", "_core")})
 _NAMED.update({f"torch.distributed.{tensor}.placement_types": "Partial Replicate Shard _Partial _StridedShard"
                for tensor in ("tensor", "_tensor")})
 
@@ -44,6 +46,39 @@ def _check(module: str, name: str) -> None:
     if not (is_of_torch or name in _NAMED.get(module, "").split() or (module, name) in _are_given()):
         raise RefusedError(f"the state holds {module}.{name}, and other ranks make tensors, arrays and plain values of Python "
                            "alone: let state_dict() give those, or name it to torch.serialization.add_safe_globals")
+
+
+def _kind(name: str) -> Any:
+    """Returns the dtype of that name, which says all of it unless it has fields or holds objects: those are refused."""
+    import numpy
+
+    kind = numpy.dtype(str(name))
+    if kind.hasobject or kind.fields or kind.subdtype:
+        raise RefusedError(f"the state holds an array of {kind}, and other ranks make arrays of plain numbers and texts alone")
+    return kind
+
+
+def _array(name: str, shape: Tuple[int, ...], data: bytes, is_scalar: bool) -> Any:
+    import numpy
+
+    array = numpy.ndarray(shape, _kind(name), bytearray(data))
+    return array[()] if is_scalar else array
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, its: Any) -> Any:
+        numpy = sys.modules.get("numpy")
+        is_scalar = numpy is not None and isinstance(its, numpy.generic)
+        if not is_scalar and (numpy is None or type(its) is not numpy.ndarray):
+            return NotImplemented
+        if its.dtype.fields:
+            raise RefusedError(f"the state holds an array of {its.dtype}: let state_dict() give an array for each field")
+        return _array, (_kind(its.dtype.str).str, its.shape, its.tobytes(), is_scalar)
+
+
+class _Pickling:
+    """What torch.save needs of the module pickle."""
+    Pickler = _Pickler
 
 
 class _Unpickler(pickle.Unpickler):
@@ -72,7 +107,7 @@ _NEW = not torch.__version__.startswith("1.")
 
 def packed(state: Any) -> bytes:
     file = io.BytesIO()
-    torch.save(state, file)
+    torch.save(state, file, pickle_module=_Pickling)
     with zipfile.ZipFile(file) as archive:  # refuse here what no rank could restore, and not when it is needed
         for operation, argument, _ in pickletools.genops(archive.read(_directory(archive) + "data.pkl")):
             if operation.name == "GLOBAL":
@@ -80,13 +115,21 @@ def packed(state: Any) -> bytes:
     return file.getvalue()
 
 
+_checked = getattr(torch.sparse, "check_sparse_tensor_invariants", contextlib.nullcontext)  # torch 1.13 always checks
+
+
 def unpacked(data: bytes) -> Any:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return _Unpickler(archive, _directory(archive)).load()
+            state = _Unpickler(archive, _directory(archive)).load()
+        with _checked():  # as torch.load with weights_only: indices beyond the size would be followed
+            torch._utils._validate_loaded_sparse_tensors()
+        return state
     except RefusedError as error:  # not written by this program: packed() would have refused it
+        torch._utils._sparse_tensors_to_validate.clear()
         raise _lib.Failure(str(error), _lib.USAGE) from None
     except Exception as error:  # pickle raises anything on damaged bytes
+        torch._utils._sparse_tensors_to_validate.clear()
         raise _lib.Failure(f"these are no bytes of Elastic's: {type(error).__name__}: {error}", _lib.USAGE) from None
 
 
