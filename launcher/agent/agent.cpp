@@ -1,8 +1,10 @@
 #include "launcher/agent/agent.hpp"
 
 #include <csignal>
+#include <cstdio>
 #include <fcntl.h>
 #include <optional>
+#include <poll.h>
 #include <unistd.h>
 #include <utility>
 
@@ -54,6 +56,14 @@ SignalContext signal_context(os::AgentSide const& side, AgentConfig const& confi
     context.slurmstepd = os::find_ancestor("slurmstepd");
   }
   return context;
+}
+
+/// Not to a standard error that takes nothing either: that would wait for its reader.
+void tell_lost_output() {
+  pollfd room{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&room, 1, 0) == 1 && (room.revents & POLLOUT) != 0) {
+    std::fputs("cxxrun: output of the workers is lost: the console was not read, or its disk is full\n", stderr);
+  }
 }
 
 /// The way of an event:
@@ -386,7 +396,9 @@ class Agent {
       keeper_.release();  // no other node needs the port: every agent has left, or another node coordinates
     }
     log_through({});
-    pump_.finish(kFlushDeadlineMs);
+    if (!pump_.finish(kFlushDeadlineMs)) {
+      tell_lost_output();
+    }
     return exit_code(failed_, exit_, instead);
   }
 

@@ -24,11 +24,25 @@ namespace {
 constexpr Millis kResolverPause{500};
 /// After this time the user is told what the agent waits for.
 constexpr Millis kSayAfter{3000};
+/// How long an agent asks the first node of its step whether that hosts, too. Tasks of a step start within this time.
+constexpr Millis kForFirstNode{8000};
 /// A thousand nodes may wait for a late one, and must not ask their file system a thousand times a second.
 constexpr Millis kLongestPortPause{8000};
 
 bool is_added(AgentConfig const& config) {
   return config.topology.source == JobTopology::Source::join;
+}
+
+/// Whether the first node of the step may host as well as this one: `--rdzv-endpoint $(hostname):29400` names another
+/// node on each, and all nodes may have the same address (0.0.0.0, docker0).
+bool may_host_twice(AgentConfig const& config) {
+  auto const& topology = config.topology;
+  auto const here = topology.source == JobTopology::Source::slurm && topology.max_nodes > 1 &&
+                            (config.options.rdzv_endpoint || config.options.master_addr) &&
+                            !topology.node_names.empty() && topology.host != topology.node_names.front()
+                        ? is_meeting_place(topology.meeting)
+                        : Result<bool>(false);
+  return here && *here;
 }
 
 }  // namespace
@@ -146,6 +160,9 @@ void Joining::end_search() {
 // ---- the meeting place of the options ---------------------------------------------------------------------------
 
 void Joining::meet() {
+  if (!std::exchange(asked_first_node_, true) && may_host_twice(config_)) {
+    return ask_first_node();
+  }
   auto const hosted = hosting_.begin();
   if (!hosted && hosted.error().code == Errc::timeout && retry_name_server()) {
     return;
@@ -173,6 +190,23 @@ void Joining::meet() {
     port_pause_ = kBetweenLooks;
     port_timer_.after(port_pause_, [this] { look_for_port(); });
   }
+}
+
+/// Joins the coordinator at the first node of the step. If none answers there, this agent hosts, as it was told.
+void Joining::ask_first_node() {
+  auto& meeting = config_.topology.meeting;
+  auto told = meeting;
+  meeting.host = Meeting::Host::other;
+  meeting.address = config_.topology.node_names.front();
+  auto plan = call_plan(config_, std::nullopt);
+  plan.patience = std::min(plan.patience, kForFirstNode);
+  links_.join(agent::kFirstLink, std::move(plan), [this, told = std::move(told)](Error const& error) {
+    if (error.code == Errc::refused) {
+      return handlers_.failed(error);
+    }
+    config_.topology.meeting = told;
+    boost::asio::post(io_, [this] { meet(); });  // not from within the link, which meet() destroys
+  });
 }
 
 /// Whether this agent hosts depends on what an address resolves to. A name server that is busy is given some time.

@@ -49,6 +49,7 @@ class Joining {
 
   void call_discovered();
   void meet();
+  void ask_first_node();
   bool retry_name_server();
   void on_meeting_failed(Error const& error);
   void search(agent::LinkId link, Plan plan, std::string why, AgentLinks::Failed failed);
@@ -68,6 +69,7 @@ class Joining {
   os::Timer resolver_timer_;
   std::optional<TimePoint> retry_until_;  ///< while no name server answers
   bool others_wait_ = false;
+  bool asked_first_node_ = false;
 
   // The search with --join.
   os::Timer search_timer_;

@@ -165,6 +165,12 @@ std::optional<std::uint32_t> named_devices(Environment const& environment) {
 
 std::string hidden_devices(Environment const& environment, bool amd) {
   auto const rocr = entries_of(environment, kRocr);
+  auto const hip = entries_of(environment, kHip);
+  auto const cuda = entries_of(environment, kCuda);
+  if (amd && hip && cuda && !rocr && hip->size() != cuda->size()) {
+    return text_of(environment, kHip) + " replaces " + text_of(environment, kCuda) + ": HIP sees " +
+           std::to_string(hip->size()) + ", and workers are counted by the other; unset one of them";
+  }
   for (auto const name : {kHip, kCuda}) {
     auto const list = entries_of(environment, name);
     if (!list || !rocr || (name == kCuda && !amd)) {
@@ -221,13 +227,14 @@ std::string visible_list(Environment const& environment) {
 
 std::optional<std::uint32_t> slurm_devices(Environment const& environment) {
   auto const allotted = find_value(environment, "SLURM_GPUS_ON_NODE");
-  if (!allotted || !find_value(environment, "SLURMD_NODENAME")) {
+  bool const listed = environment.contains("SLURM_STEP_GPUS");  // all that 20.11 sets in a step
+  if ((!allotted && !listed) || !find_value(environment, "SLURMD_NODENAME")) {
     return std::nullopt;
   }
   if (auto const named = named_devices(environment)) {
     return named;
   }
-  auto const count = parse_unsigned(*allotted, 0, kMaxDevices);
+  auto const count = parse_unsigned(allotted.value_or(""), 0, kMaxDevices);
   return count ? std::optional<std::uint32_t>(static_cast<std::uint32_t>(*count)) : std::nullopt;
 }
 

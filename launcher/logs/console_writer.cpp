@@ -25,6 +25,8 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{64} << 10;
 /// Time for the thread to notice that it should give up.
 constexpr Millis kGiveUp{100};
+/// How long a full disk is not tried again.
+constexpr Millis kWithoutRoom{200};
 /// A buffer that has grown beyond this is freed after use.
 constexpr std::size_t kUsualBuffer = 4 * kConsoleFull;
 
@@ -89,13 +91,15 @@ struct ConsoleWriter::Impl {
   std::condition_variable changed;
   std::string queue;        ///< whole lines that the thread has not taken yet
   std::size_t dropped = 0;  ///< bytes dropped since the last line that says so
+  bool disk_full = false;   ///< they found no room on the disk, where the last line may be cut
+  TimePoint try_again{};    ///< until then a disk without room drops everything
   bool starved = false;     ///< full() has returned true: on_room is due
   bool closing = false;
   bool dead = false;  ///< the console is gone: discard output
   bool lost = false;  ///< output has been dropped
 
   void run();
-  bool write_all(std::string_view lines);
+  bool write_all(std::string_view& lines);
   void write_here(TimePoint until);
   bool wait_for_room() const;
   [[nodiscard]] ssize_t write_some(std::string_view piece) const;
@@ -116,13 +120,20 @@ void ConsoleWriter::Impl::run() {
     if (tell) {
       on_room();
     }
-    bool const written = write_all(batch);
+    std::string_view rest = batch;
+    bool const written = write_all(rest);
+    bool const no_room = !written && !abandoned && (errno == ENOSPC || errno == EDQUOT);
+    auto const left = rest.size();
     batch.clear();
     if (batch.capacity() > kUsualBuffer) {
       batch.shrink_to_fit();
     }
     lock.lock();
-    if (!written) {
+    if (no_room) {  // somebody may make room: go on
+      dropped += left;
+      disk_full = lost = true;
+      try_again = Clock::now() + kWithoutRoom;
+    } else if (!written) {
       dead = true;
       lost = lost || abandoned;
       queue.clear();
@@ -133,8 +144,9 @@ void ConsoleWriter::Impl::run() {
   }
 }
 
-/// False: nothing more can be written, because the console is gone or finish() has given up.
-bool ConsoleWriter::Impl::write_all(std::string_view lines) {
+/// False: the rest, which `lines` is then, cannot be written: the console is gone, its disk is full (errno), or
+/// finish() has given up.
+bool ConsoleWriter::Impl::write_all(std::string_view& lines) {
   bool const narrow = target.kind == Kind::pipe || target.kind == Kind::terminal || target.may_block;
   while (!lines.empty()) {
     if (abandoned || (target.may_block && !wait_for_room())) {
@@ -220,24 +232,27 @@ void ConsoleWriter::push(std::string& lines) {
     lines.clear();
     return;
   }
-  if (!impl_->queue.empty() && impl_->queue.size() + lines.size() > kConsoleMost) {
+  bool const waits = Clock::now() < impl_->try_again;
+  if (waits || (!impl_->queue.empty() && impl_->queue.size() + lines.size() > kConsoleMost)) {
     impl_->dropped += lines.size();
     impl_->lost = true;
     lines.clear();
     return;
   }
+  bool const idle = impl_->queue.empty();
   if (impl_->dropped > 0) {
-    impl_->queue.append("cxxrun: ")
+    bool const disk = std::exchange(impl_->disk_full, false);
+    impl_->queue.append(disk ? "\ncxxrun: " : "cxxrun: ")
         .append(std::to_string(std::exchange(impl_->dropped, 0)))
-        .append(" bytes of output are missing here: the console was not read while workers ended\n");
+        .append(" bytes of output are missing here: ")
+        .append(disk ? "the disk was full\n" : "the console was not read while workers ended\n");
   }
   if (!impl_->thread && !start_thread()) {
     impl_->queue.append(std::exchange(lines, {}));
     impl_->write_here(Clock::now());
     return;
   }
-  bool const idle = impl_->queue.empty();
-  if (idle) {
+  if (impl_->queue.empty()) {
     impl_->queue.swap(lines);
   } else {
     impl_->queue.append(lines);

@@ -24,6 +24,21 @@ bool has_redraws(std::string_view line) {
   return last != std::string_view::npos && line.find('\r') < last;
 }
 
+/// The length of `text` without a character of UTF-8 that is cut off at its end.
+std::size_t whole_characters(std::string_view text) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(text.size(), 3); ++back) {
+    auto const byte = static_cast<unsigned char>(text[text.size() - back]);
+    if (byte < 0x80U) {
+      break;
+    }
+    if (byte >= 0xC0U) {
+      std::size_t const length = byte >= 0xF0U ? 4 : byte >= 0xE0U ? 3 : 2;
+      return text.size() - (back < length ? back : 0);
+    }
+  }
+  return text.size();
+}
+
 }  // namespace
 
 LinePrefixer::LinePrefixer(std::string prefix, std::size_t longest_line, CarriageReturn meaning, PartialLine partial)
@@ -84,11 +99,11 @@ void LinePrefixer::show(std::string& out) {
   bool const returns = redrawn_ || kept_.find('\r') != std::string::npos;
   if (returns) {
     show_redrawn(out);
-  } else if (!kept_.empty()) {
+  } else if (auto const shown = whole_characters(kept_); shown > 0) {
     append_prefix(out);
-    out += kept_;
+    out.append(kept_, 0, shown);
     begun_ = open_ = true;
-    kept_.clear();
+    kept_.erase(0, shown);
     if (partial_ == PartialLine::ended) {
       break_line(out);
     }

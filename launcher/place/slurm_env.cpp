@@ -37,7 +37,7 @@ bool is_of_another_job(Environment const& environment, std::string_view slurmste
   auto const open = slurmstepd.find('[');
   auto const dot = slurmstepd.find('.', open);
   auto const job = value_of(environment, "SLURM_JOB_ID");
-  return open != std::string_view::npos && dot != std::string_view::npos && !job.empty() &&
+  return open != std::string_view::npos && dot != std::string_view::npos && number_in<std::uint32_t>(job) &&
          slurmstepd.substr(open + 1, dot - open - 1) != job &&
          std::none_of(environment.begin(), environment.end(),
                       [](auto const& variable) { return variable.first.starts_with("SLURM_JOB_ID_"); });

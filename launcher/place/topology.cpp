@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "launcher/facts/outer_launcher.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/options/options.hpp"
 #include "src/base/core/endpoint.hpp"
@@ -20,6 +21,23 @@ Error refused(std::string what) {
 std::string range_text(NodeRange const& range) {
   return range.min == range.max ? std::to_string(range.min)
                                 : std::to_string(range.min) + ":" + std::to_string(range.max);
+}
+
+/// "0.0.0.0" and "::": all addresses of the host that reads them.
+bool is_any_address(std::string const& host) {
+  return host == "0.0.0.0" || host == "::";
+}
+
+/// Workers of other nodes are told --local-addr as MASTER_ADDR.
+Result<void> check_local_addr(Options const& options, JobTopology const& topology) {
+  auto const& given = options.local_addr;
+  bool const here_only = is_loopback(given) || is_any_address(given);
+  bool const alone = topology.max_nodes <= 1 || (topology.task && topology.task->nodes == 1);
+  return !alone && !topology.meeting.loopback_only && here_only
+             ? refused("--local-addr " + given +
+                       " leads every node to itself, and other nodes cannot reach this one there; give its address in "
+                       "the network of the nodes, or drop the flag")
+             : Result<void>();
 }
 
 /// The derived rendezvous ports, without --master-port, which is for the store.
@@ -121,6 +139,12 @@ Result<NodeRange> slurm_range(Options const& options, std::uint32_t nodes) {
     return refused("--nnodes " + range_text(range) + " needs more than the " + counted(nodes, "node") +
                    " of the Slurm step; use srun -N" + std::to_string(range.min) + ", or drop --nnodes");
   }
+  if (range.max == 1 && nodes > 1) {  // a job of one node has no spares
+    return refused("--nnodes 1 leaves nothing to do for the other nodes of the Slurm step, which has " +
+                   std::to_string(nodes) +
+                   "; drop --nnodes for one job on all of them, or give --standalone for a job "
+                   "on each");
+  }
   return range;
 }
 
@@ -210,6 +234,12 @@ Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Env
     topology.notes.push_back("--node-rank " + std::to_string(*options.node_rank) + " is ignored: SLURM_NODEID is " +
                              std::to_string(step.node_index) + ", and Slurm numbers the nodes; drop --node-rank");
   }
+  bool const ours = environment.contains("CXXRUN_RUN_ID");
+  if (!ours && environment.contains("TORCHELASTIC_RUN_ID") && environment.contains("LOCAL_RANK")) {
+    topology.notes.emplace_back(
+        "this may run below a worker of torchrun (TORCHELASTIC_RUN_ID), where it waits for the other tasks of the "
+        "step: give --standalone for a job of its own");
+  }
   place(options, step, environment, topology);
   remark_on_loss(environment, topology);
   if (auto const met = meet_where_told(options, step, topology); !met) {
@@ -256,6 +286,10 @@ Result<Meeting> meeting_at_endpoint(Options const& options, NodeRange const& ran
   if (meeting.ports.front() == 0 && range.max > 1) {
     return refused("--rdzv-endpoint " + endpoint_text(endpoint.host, 0) + ": port 0 is for one node only; with " +
                    range_text(range) + " nodes all must be given the same port");
+  }
+  if (is_any_address(endpoint.host) && range.max > 1) {
+    return refused("--rdzv-endpoint " + endpoint.host +
+                   " leads every node to itself; give all nodes the name or address of one of them");
   }
   bool const may_be_taken = options.rdzv_id && meeting.ports.front() != 0;  // by cxxrun-rendezvous
   meeting.host = options.node_rank                 ? host_if(*options.node_rank == 0)
@@ -308,6 +342,16 @@ Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, Nod
   return topology;
 }
 
+/// mpirun starts agents that do not know of each other.
+void note_mpirun(Environment const& environment, JobTopology& topology) {
+  auto const size = mpi_size(environment);
+  if (topology.source == JobTopology::Source::standalone && size > 1 && !inside_worker(environment)) {
+    topology.notes.push_back("mpirun has started " + std::to_string(size) +
+                             " of these, and each is a job of its own: start cxxrun with srun, or once on each node "
+                             "with --nnodes N --rdzv-endpoint HOST:29400; --standalone if that is meant");
+  }
+}
+
 /// The file of the step; without Slurm, a name made of the ports, which --join does not look for.
 std::string meeting_file_of(JobTopology const& topology, Environment const& environment) {
   auto const& ports = topology.meeting.ports;
@@ -345,6 +389,12 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
   auto topology = by_step          ? in_slurm(options, *slurm, environment)
                   : by_flags_alone ? by_flags(options, *slurm, range)
                                    : standalone(options, *slurm, random_id);
+  if (topology) {
+    note_mpirun(environment, *topology);
+  }
+  if (auto const reachable = topology ? check_local_addr(options, *topology) : Result<void>(); !reachable) {
+    return reachable.error();
+  }
   if (topology && options.is_host && topology->source != JobTopology::Source::standalone) {
     topology->meeting.host = host_if(*options.is_host);
   }

@@ -7,6 +7,7 @@
 #include <completions.hpp>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -120,6 +121,9 @@ Result<NodeFacts> gather_facts(Options const& options, JobTopology const& topolo
     facts.cpu_warnings = cpu_warnings(environment, use);
   }
   facts.cpus = cpus_of_task(environment, use);
+  if (auto const quota = os::cpu_quota()) {  // more threads than this are throttled
+    facts.cpus = std::min(facts.cpus, std::max(1U, static_cast<std::uint32_t>(std::min(*quota, 65536.0))));
+  }
   auto loopbacks = find_loopbacks(topology.meeting);
   if (!loopbacks) {
     return loopbacks.error();
@@ -477,7 +481,13 @@ int main(int argc, char** argv) {
   cxxrun::os::set_stack_size_of_threads();
   std::string const name = argc > 0 ? argv[0] : "cxxrun";
   try {
-    return cxxrun::launcher::run_by_name(name, {argv + std::min(argc, 1), argv + argc});
+    int const code = cxxrun::launcher::run_by_name(name, {argv + std::min(argc, 1), argv + argc});
+    // --init > job.sh on a full disk. A reader of a pipe may stop early.
+    bool const written = (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) || errno == EPIPE;
+    if (!written) {
+      std::fprintf(stderr, "cxxrun: cannot write to standard output: %s\n", std::strerror(errno));
+    }
+    return written || code != 0 ? code : cxxrun::kExitSystem;
   } catch (std::exception const& error) {  // the system refused a thread, timer or descriptor
     std::fprintf(stderr, "%s\n", cxxrun::os::explain_refusal(name.substr(name.rfind('/') + 1), error).c_str());
     return cxxrun::kExitSystem;

@@ -107,6 +107,25 @@ RoleTotals count_roles(std::vector<Seat> const& seats) {
   return totals;
 }
 
+namespace {
+
+/// The address at which a member reached the coordinator; "" if all did on a loopback address. An agent on the
+/// coordinator's host may have reached it at an address that each host has for itself, such as docker0's, so one that
+/// has called from another host counts first.
+std::string reached_address(std::vector<Seat> const& seats) {
+  std::string reached;
+  for (auto const& seat : seats) {
+    auto const& address = seat.node.reached_at;
+    if (!is_local(address) && address != seat.node.calls_from) {
+      return address;
+    }
+    reached = reached.empty() && !is_local(address) ? address : reached;
+  }
+  return reached;
+}
+
+}  // namespace
+
 std::string master_address(std::vector<Seat> const& seats, bool agent_store) {
   bool const hosted = std::any_of(seats.begin(), seats.end(), [](Seat const& seat) { return seat.node.coordinates; });
   if (!hosted && !agent_store && !seats.empty()) {
@@ -116,19 +135,16 @@ std::string master_address(std::vector<Seat> const& seats, bool agent_store) {
     }
   }
   std::string loopback = "127.0.0.1";
-  std::string reached;
   for (auto const& seat : seats) {
     if (seat.node.coordinates && !seat.node.announce.empty()) {
       return seat.node.announce;
     }
     auto const& address = seat.node.reached_at;
-    if (reached.empty() && !is_local(address)) {
-      reached = address;
-    }
     if (seat.node.coordinates && is_local(address) && !address.empty()) {
       loopback = address;
     }
   }
+  auto const reached = reached_address(seats);
   return reached.empty() ? loopback : reached;
 }
 
@@ -137,9 +153,8 @@ std::string standby_address(std::vector<Seat> const& seats, std::uint32_t group_
   if (!node.coordinates || !is_local(node.calls_from)) {
     return node.calls_from;
   }
-  auto const reached =
-      std::find_if(seats.begin(), seats.end(), [](Seat const& seat) { return !is_local(seat.node.reached_at); });
-  return reached == seats.end() ? node.calls_from : reached->node.reached_at;
+  auto const reached = reached_address(seats);
+  return reached.empty() ? node.calls_from : reached;
 }
 
 void name_members(std::vector<Seat> const& seats, Generation& generation) {

@@ -97,6 +97,23 @@ dist.barrier()
         self.assertEqual(len(self.events("at")), 4)
 
 
+class Steps(Machines):
+    def test_an_address_that_every_node_of_a_step_has_leads_to_its_first_node(self):
+        for host in self.hosts(2):
+            host.run("ip", "link", "add", "docker0", "type", "bridge")
+            host.run("ip", "address", "add", "172.17.0.1/16", "dev", "docker0")
+            host.run("ip", "link", "set", "docker0", "up")
+        agents = []
+        for index in ("0", "1"):
+            agents.append(self.on(int(index), "--rdzv-endpoint", f"172.17.0.1:{PORT}", self.worker(TELL), env={
+                "SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0", "SLURM_NODEID": index, "SLURM_PROCID": index,
+                "SLURM_LOCALID": "0", "SLURM_STEP_NODELIST": "10.77.0.[1-2]", "SLURM_STEP_NUM_NODES": "2",
+                "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}))
+            agents[0].says("waiting for")
+        self.assert_codes([0, 0], *agents)
+        self.assertEqual(sorted(event[1:4:2] for event in self.events("at")), [(rank, self.net[0].address) for rank in (0, 1)])
+
+
 class Names(Machines):
     def setUp(self):
         super().setUp()

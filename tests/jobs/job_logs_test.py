@@ -256,6 +256,12 @@ sys.exit(GENERATION == "1")""")
         self.open_gate("go")
         self.assert_codes([0], job)
 
+    def test_output_that_is_lost_at_the_end_is_told_on_stderr(self):
+        with open("/dev/full", "w") as full:
+            job = self.run_job("--standalone", self.worker("echo into a full disk"), stdout=full)
+        self.assertEqual(job.code, 0, job.stderr)
+        self.assertIn("cxxrun: output of the workers is lost: the console was not read, or its disk is full\n", job.stderr)
+
 
 class Trouble(JobCase):
     def assert_refused(self, *arguments, names, **more):
@@ -309,6 +315,26 @@ class Trouble(JobCase):
                 self.assertIn("No space left", line)
             os.unlink(self.path("events"))
             shutil.rmtree(tiny, ignore_errors=True)  # but the mount point
+
+    def test_a_console_file_on_a_full_disk_goes_on_when_there_is_room(self):
+        tiny = self.mount_tiny()
+        out, ballast = tiny + "/out", tiny + "/ballast"
+        with self.assertRaises(OSError), open(ballast, "wb", 0) as file:
+            file.write(b"x" * 65536)
+            file.write(b"x")
+        self.make_gate("room")
+        much = "yes a line | head -c 8000000"  # more than pipes and console hold
+        program = self.worker(f"{much}; note wrote; gate room\nuntil [ -e $DIR/seen ]; do echo later; sleep 0.05; done")
+        with open(out, "w") as console:
+            job = self.start("--standalone", program, stdout=console)
+        self.await_events(1, "wrote")
+        os.unlink(ballast)
+        self.open_gate("room")
+        jobs.wait_until(lambda: "later" in read(out), "lines in the file that had no room")
+        open(self.path("seen"), "w").close()
+        self.assert_codes([0], job)
+        self.assertRegex(read(out), r"(?m)^cxxrun: [0-9]+ bytes of output are missing here: the disk was full$")
+        self.assertIn("output of the workers is lost", job.stderr)
 
     def test_a_full_disk_at_the_start_is_one_line_and_code_111(self):
         tiny = self.mount_tiny()

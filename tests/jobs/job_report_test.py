@@ -180,6 +180,15 @@ class ErrorFile(JobCase):
         self.assertEqual(job.code, 3, job.stderr)
         self.assertIn(f"cannot write {self.path('no/reply.json')}: No such file or directory", job.stderr)
 
+    def test_a_pipe_that_nobody_reads_holds_no_job_up(self):
+        reply = self.path("reply")
+        os.mkfifo(reply)
+        job = self.run_job("--standalone", "--max-restarts", "0",
+                           self.worker("echo '{\"message\": \"x\"}' >\"$TORCHELASTIC_ERROR_FILE\"; exit 3"),
+                           env={"TORCHELASTIC_ERROR_FILE": reply})
+        self.assertEqual(job.code, 3, job.stderr)
+        self.assertIn(f"cannot write {reply}: No such device or address", job.stderr)
+
 
 class Colour(JobCase):
     def on_a_terminal(self, **variables):

@@ -233,6 +233,13 @@ note("connected")"""
             job = self.run_ok(flag)
             self.assertEqual((job.stderr, job.stdout.split()[0]), ("", "usage:" if "h" in flag else "cxxrun"))
 
+    def test_output_that_cannot_be_written_is_one_line_and_code_111(self):
+        for words in (["--version"], ["--help"], ["--dry-run", "--standalone", "true"]):
+            with open("/dev/full", "w") as full:
+                job = self.run_job(*words, stdout=full)
+            self.assertEqual((job.code, job.stderr),
+                             (111, "cxxrun: cannot write to standard output: No space left on device\n"))
+
     def test_closed_standard_descriptors_do_no_harm(self):
         job = self.start("--standalone", "--watch", "off",
                              *self.python_worker("note(*sorted(map(int, os.listdir('/proc/self/fd'))))"),

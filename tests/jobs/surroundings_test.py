@@ -105,6 +105,16 @@ class Surroundings(JobCase):
         self.assertEqual(job.code, 0, job.stderr)
         self.assertIn("no directory for sockets in TMPDIR or /tmp", job.stderr)
 
+    def test_a_quota_of_cpu_time_bounds_the_threads_of_workers(self):
+        group = pathlib.Path(self.path("cg"))
+        (group / "job").mkdir(parents=True)
+        (group / "job/cpu.max").write_text("100000 100000\n")
+        pathlib.Path(self.path("cgroup")).write_text("0::/job\n")
+        pathlib.Path(self.path("mountinfo")).write_text(f"30 24 0:26 / {group} rw - cgroup2 cgroup2 rw\n")
+        setup = "\n".join(f'mount --bind "$DIR/{name}" /proc/$$/{name}' for name in ("cgroup", "mountinfo"))
+        shown = self.within(setup, "--dry-run", "--standalone", "true").stdout
+        self.assertIn(" OMP_NUM_THREADS=1\n", shown)
+
     def test_no_dev_shm(self):
         self.works(DEV)
         found = self.doctor(DEV.replace(": >", ":>"))["/dev/shm"]

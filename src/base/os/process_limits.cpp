@@ -151,6 +151,25 @@ void set_stack_size_of_threads() {
   }
 }
 
+std::optional<double> cpu_quota() {
+  auto const groups = find_groups(read_text("/proc/self/cgroup"), read_text("/proc/self/mountinfo"), "cpu");
+  std::optional<double> least;
+  for (auto const& below : groups ? groups->below : std::vector<std::string>{}) {
+    auto const at = groups->mount + below;
+    std::string const text = groups->unified
+                                 ? read_text(at + "/cpu.max")
+                                 : read_text(at + "/cpu.cfs_quota_us") + " " + read_text(at + "/cpu.cfs_period_us");
+    auto const words = split(text, ' ');
+    auto const time = number_in<std::uint64_t>(trim(words.front()));  // "max" and -1 are no limit
+    auto const period = number_in<std::uint64_t>(trim(words.back()));
+    if (time && period.value_or(0) > 0) {
+      auto const cpus = static_cast<double>(*time) / static_cast<double>(*period);
+      least = std::min(least.value_or(cpus), cpus);
+    }
+  }
+  return least;
+}
+
 bool descriptors_left(std::uint64_t count) {
   UniqueFd const lowest(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
   auto const most = limit_of(RLIMIT_NOFILE).soft;

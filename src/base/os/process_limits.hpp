@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ void set_stack_size_of_threads();
 
 /// Errc::io when the limits on this process's memory are too low for a program to even report a failure.
 Result<void> check_memory();
+
+/// The CPUs that the control groups let this process use, as a quota of time; empty without one.
+[[nodiscard]] std::optional<double> cpu_quota();
 
 /// Whether `count` more descriptors can be opened below this process's limit.
 [[nodiscard]] bool descriptors_left(std::uint64_t count);

@@ -43,7 +43,8 @@ bool reads_lines(std::string_view comm) {
 
 bool input_is_of_ancestor() {
   struct stat ours {};
-  if (fstat(STDIN_FILENO, &ours) != 0) {
+  // Of a file that is still at its start nobody has read a line. dash redirects its own input for `command < file`.
+  if (fstat(STDIN_FILENO, &ours) != 0 || (S_ISREG(ours.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) == 0)) {
     return false;
   }
   pid_t pid = getppid();

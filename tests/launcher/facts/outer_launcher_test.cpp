@@ -92,3 +92,11 @@ TEST_CASE("mpi_identity: its descriptors are those that its variables name", "[u
         std::vector{7, 9});
   CHECK(mpi_descriptors({{"PMI_FD", "2"}, {"PMI2_FD", "-1"}, {"PALS_FD", "x"}, {"NOTIFY_FD", "4"}}).empty());
 }
+
+TEST_CASE("mpi_size: the processes of mpirun are counted by what it tells each of them", "[unit]") {
+  CHECK(mpi_size({{"OMPI_COMM_WORLD_SIZE", "4"}}) == 4);
+  CHECK(mpi_size({{"PMI_SIZE", "8"}}) == 8);
+  CHECK(mpi_size({{"PMI_SIZE", "many"}}) == 1);
+  CHECK(mpi_size({{"PMI_RANK", "3"}}) == 1);
+  CHECK(mpi_size({}) == 1);
+}

@@ -46,6 +46,16 @@ TEST_CASE("visible_devices: on AMD's GPUs CUDA's list counts among ROCR's, elsew
   CHECK(named_devices(slurm) == 2U);
 }
 
+TEST_CASE("visible_devices: on AMD's GPUs HIP's list replaces CUDA's, which is told where they differ in length",
+          "[unit]") {
+  Environment const two_lists{{"HIP_VISIBLE_DEVICES", "0,1"}, {"CUDA_VISIBLE_DEVICES", "0,1,2,3"}};
+  CHECK(hidden_devices(two_lists, true) ==
+        "HIP_VISIBLE_DEVICES=0,1 replaces CUDA_VISIBLE_DEVICES=0,1,2,3: HIP sees 2, and workers are counted by the "
+        "other; unset one of them");
+  CHECK(hidden_devices(two_lists, false).empty());
+  CHECK(hidden_devices({{"HIP_VISIBLE_DEVICES", "2,3"}, {"CUDA_VISIBLE_DEVICES", "0,1"}}, true).empty());
+}
+
 TEST_CASE("visible_devices: beside a device of MIG CUDA shows no other, and of several one", "[unit]") {
   Environment const mig{{"CUDA_VISIBLE_DEVICES", "MIG-1f,MIG-GPU-77/1/0"}};
   CHECK(mig_devices(mig) == 2U);

@@ -1,6 +1,8 @@
 #include "launcher/logs/console_writer.hpp"
 
 #include <array>
+#include <fcntl.h>
+#include <filesystem>
 #include <limits.h>
 #include <semaphore>
 #include <sys/resource.h>
@@ -48,6 +50,17 @@ struct UnreadConsole {
     }
   }
 };
+
+/// The descriptor of its own that a writer has on the same console.
+int own_descriptor(int console) {
+  for (auto const& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    int const fd = std::stoi(each.path().filename().string());
+    if (fd != console && cxxrun::launcher::same_console(fd, console)) {
+      return fd;
+    }
+  }
+  return -1;
+}
 
 }  // namespace
 
@@ -117,6 +130,31 @@ TEST_CASE("console_writer: a file is appended to where its descriptor stands", "
   writer.push(text);
   CHECK(writer.finish(Clock::now() + kPlenty));
   CHECK(cxxrun::test::file_text(dir / "f") == "before\nafter\n");
+}
+
+TEST_CASE("console_writer: a disk that was full is written again when it has room, with a line", "[process]") {
+  cxxrun::test::TempDir const dir;
+  cxxrun::os::UniqueFd const disk(open("/dev/full", O_WRONLY | O_CLOEXEC));
+  cxxrun::os::UniqueFd const room(open((dir / "f").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  std::counting_semaphore<> taken{0};
+  ConsoleWriter writer(disk.get(), [&] { taken.release(); });
+  for (int i = 0; i < 2; ++i) {  // when the second one is taken, or dropped at once, the first one has found no room
+    auto text = lines(kConsoleFull);
+    writer.push(text);
+    while (writer.full()) {
+      taken.acquire();
+    }
+  }
+  REQUIRE(dup3(room.get(), own_descriptor(disk.get()), O_CLOEXEC) >= 0);
+
+  auto const until = Clock::now() + kPlenty;
+  while (cxxrun::test::file_text(dir / "f").find("last\n") == std::string::npos && Clock::now() < until) {
+    std::string last = "last\n";
+    writer.push(last);
+  }
+  CHECK_THAT(cxxrun::test::file_text(dir / "f"),
+             Catch::Contains(" bytes of output are missing here: the disk was full\nlast\n"));
+  CHECK_FALSE(writer.finish(Clock::now() + kPlenty));
 }
 
 TEST_CASE("console_writer: a descriptor that is not open swallows everything", "[process]") {

@@ -164,6 +164,23 @@ TEST_CASE("line_prefixer: an open line that was interrupted goes on with the pre
   }
 }
 
+TEST_CASE("line_prefixer: what is shown unfinished ends with a whole character, and no byte is lost", "[unit]") {
+  Watched pipe(CarriageReturn::byte, PartialLine::ended);
+  CHECK(pipe.show("caf\xC3") == "p caf\n");
+  CHECK(pipe.show("\xA9 \xE2\x82") == "p \xC3\xA9 \n");
+  CHECK(pipe.show("\xAC\n") == "p \xE2\x82\xAC\n");
+  CHECK(pipe.show("\xF0\x9D\x84").empty());
+  CHECK(pipe.show("\x9E") == "p \xF0\x9D\x84\x9E\n");
+  CHECK(pipe.show("no text\xBF\xBF\xBF\xBF") == "p no text\xBF\xBF\xBF\xBF\n");
+  CHECK(pipe.show("nor this\xFF") == "p nor this\n");
+  CHECK(pipe.end() == "p \xFF\n");
+  for (auto const meaning : {CarriageReturn::byte, CarriageReturn::redraws}) {
+    Watched file(meaning, PartialLine::open);
+    CHECK(file.show("caf\xC3") == "p caf");
+    CHECK(file.show("\xA9\n") == "\xC3\xA9\n");
+  }
+}
+
 TEST_CASE("line_prefixer: of a bar in a pipe or file the newest states are shown, each a line", "[unit]") {
   for (auto const shown : {PartialLine::ended, PartialLine::open}) {
     Watched pipe(CarriageReturn::byte, shown);

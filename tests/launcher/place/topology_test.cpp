@@ -167,6 +167,7 @@ TEST_CASE("topology: several tasks on a single node meet on loopback, unless tol
   CHECK(made({"--rdzv-endpoint", "localhost:29500"}, step).meeting == Meeting{Host::other, "localhost", {29500}, true});
   CHECK_FALSE(made({"--rdzv-endpoint", "node1:29500"}, step).meeting.loopback_only);
   CHECK_FALSE(made({"--local-addr", "10.0.0.1"}, step).meeting.loopback_only);
+  CHECK(made({"--local-addr", "127.0.0.1"}, step).master_addr == "127.0.0.1");
 }
 
 TEST_CASE("topology: --nnodes under Slurm may be smaller or elastic, not larger than the step", "[unit]") {
@@ -175,7 +176,8 @@ TEST_CASE("topology: --nnodes under Slurm may be smaller or elastic, not larger 
   CHECK(elastic.min_nodes == 1);
   CHECK(elastic.max_nodes == 4);
   CHECK(elastic.expected_nodes == 2U);
-  CHECK(made({"--nnodes", "1"}, task()).source == Source::slurm);
+  CHECK(
+      mistake({"--nnodes", "1"}, task()).starts_with("--nnodes 1 leaves nothing to do for the other nodes of the Sl"));
   CHECK(mistake({"--nnodes", "3"}, task()) ==
         "--nnodes 3 needs more than the 2 nodes of the Slurm step; use srun -N3, or drop --nnodes");
   CHECK(mistake({"--nnodes", "2:4"}, lone_task()).starts_with("--nnodes 2:4 needs more than the 1 node of the Slurm"));
@@ -435,6 +437,48 @@ TEST_CASE("topology: a step with --rdzv-id may meet outside itself, at a host an
   CHECK(made({"--rdzv-id", "x", "--nnodes", "4:8", "--rdzv-endpoint", "login:29400"}, task()).min_nodes == 4);
   CHECK(mistake({"--rdzv-endpoint", "login:29400"}, task()).find("on no node of the Slurm step") != std::string::npos);
   CHECK(mistake({"--rdzv-id", "x", "--rdzv-endpoint", "login"}, task()).find("on no node") != std::string::npos);
+}
+
+TEST_CASE("topology: an address that leads every node to itself is refused for several nodes", "[unit]") {
+  for (std::string const given : {"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"}) {
+    CAPTURE(given);
+    std::vector<std::string> const local{"--local-addr", given};
+    CHECK(mistake(local, task()).starts_with("--local-addr " + given + " leads every node to itself"));
+    CHECK(mistake({"--nnodes", "2", "--rdzv-endpoint", "head", "--local-addr", given})
+              .starts_with("--local-addr " + given + " leads every node to itself"));
+    CHECK(made(local).master_addr == given);
+    CHECK(made(local, lone_task()).max_nodes == 1);
+    CHECK(made({"--nnodes", "2", "--rdzv-endpoint", "localhost", "--local-addr", given}).max_nodes == 2);
+  }
+  CHECK(made({"--local-addr", "10.0.0.7"}, task()).master_addr == "10.0.0.7");
+
+  CHECK(mistake({"--nnodes", "2", "--rdzv-endpoint", "0.0.0.0:29400"}) ==
+        "--rdzv-endpoint 0.0.0.0 leads every node to itself; give all nodes the name or address of one of them");
+  CHECK(mistake({"--nnodes", "1:2", "--rdzv-endpoint", "[::]:29400"}).starts_with("--rdzv-endpoint :: leads every"));
+  CHECK(made({"--rdzv-endpoint", "0.0.0.0:29400"}).max_nodes == 1);
+}
+
+TEST_CASE("topology: what may run below another launcher's process says that it may be one of several", "[unit]") {
+  Environment below_torchrun = task();
+  below_torchrun["TORCHELASTIC_RUN_ID"] = "none";
+  CHECK(made({}, below_torchrun).notes.empty());  // a script may export it
+  below_torchrun["LOCAL_RANK"] = "0";
+  CHECK(made({}, below_torchrun).notes ==
+        std::vector<std::string>{"this may run below a worker of torchrun (TORCHELASTIC_RUN_ID), where it waits for "
+                                 "the other tasks of the step: give --standalone for a job of its own"});
+  CHECK(made({}, {{"TORCHELASTIC_RUN_ID", "none"}, {"LOCAL_RANK", "0"}}).notes.empty());
+  below_torchrun["CXXRUN_RUN_ID"] = "mine";
+  CHECK(made({}, below_torchrun).notes.empty());  // srun in a worker of cxxrun
+
+  Environment const by_mpirun{{"OMPI_COMM_WORLD_SIZE", "4"}};
+  CHECK(made({}, by_mpirun).notes ==
+        std::vector<std::string>{
+            "mpirun has started 4 of these, and each is a job of its own: start cxxrun with srun, or once on each node "
+            "with --nnodes N --rdzv-endpoint HOST:29400; --standalone if that is meant"});
+  CHECK(made({}, {{"OMPI_COMM_WORLD_SIZE", "1"}}).notes.empty());
+  CHECK(made({"--standalone"}, by_mpirun).notes.empty());
+  CHECK(made({"--nnodes", "4", "--rdzv-endpoint", "head"}, by_mpirun).notes.empty());
+  CHECK(made({}, {{"OMPI_COMM_WORLD_SIZE", "4"}, {"CXXRUN_RUN_ID", "mine"}}).notes.empty());  // a worker of cxxrun
 }
 
 TEST_CASE("topology: only a step of elastic size says where it can be found", "[unit]") {

@@ -256,6 +256,7 @@ TEST_CASE("gpu: a rank that computes gives NCCL up when another one dies, so tha
     return "not ended";
   });
   CHECK(ends[0].said == "ended");
+  INFO(ends[2].said);
   CHECK(has(ends[2].said, "ended"));
   CHECK(has(ends[2].said, "rank 1 on host_a"));
 }
