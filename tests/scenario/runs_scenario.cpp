@@ -196,6 +196,7 @@ TEST_CASE("run table: a thousand runs one after another are not all remembered, 
     RunKey const run = open_run(table, "run" + std::to_string(i), Terms{}).key;
     note_progress(table, run, table.number + 1, 0);
     note_verdict(table, run, Verdict{});
+    note_closed(table, run);
   }
 
   CHECK(table.runs.size() <= 300);
