@@ -234,11 +234,11 @@ def parts(line, since):
 FIRST = {
     "torch-facts": Planned("PyTorch: versions, libraries, copies", 30, True, by_torch("facts")),
     "elastic-start": Planned("Elastic() as installed, nothing set, tensors of the CPU", 45, True, starts),
+    "elastic-gate": Planned("the update of a fused optimizer left out by the device: rank 1 killed", 100, True, gated),
     "elastic-calls": Planned('Elastic(device="cuda"), two ranks: each collective', 30, True, calls()),
     "elastic": Planned("the same: DDP, undisturbed", 35, True, trains),
     "elastic-warm": Planned("the same with --warm and loss.item(): rank 1 killed", 45, True,
                             survives("unused", "item", is_warm=True)),
-    "elastic-gate": Planned("the update of a fused optimizer left out by the device: rank 1 killed", 60, True, gated),
     "elastic-rate-2": Planned("steps/s by torch's own, in turns, two ranks, fused AdamW", 40, True, rate(2, "fused")),
     "elastic-rate-1": Planned("steps/s by torch's own, in turns, one rank, fused AdamW", 30, True, rate(1, "fused")),
     "torch-gate": Planned("what a host that waits before the update costs", 40, True, by_torch("gate", 100)),

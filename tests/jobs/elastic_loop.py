@@ -164,10 +164,16 @@ if hasattr(torch.amp, "GradScaler"):
     refused("track() the GradScaler", lambda: scaled(lambda: scaler.step(optimizer)), kind=RuntimeError)
     scaler.update()
     job.track(scaler=scaler)
+
+    def wait():
+        raise AssertionError("what a step keeps of a GradScaler waits for the device")
+
+    scaler.get_scale = scaler._get_growth_tracker = wait
     assert not fails(lambda: scaled(fail))
     scaled()
     assert [each.grad.max().item() for each in model.parameters()] == [1, 1]
     scaler.update()
+    del scaler.get_scale, scaler._get_growth_tracker
     del job._tracked["scaler"]
 
 

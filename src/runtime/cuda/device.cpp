@@ -37,6 +37,7 @@ std::int32_t in_progress(Status* status) {
 }
 
 std::int32_t failed(Status* status, char const* call, cudaError_t error) {
+  static_cast<void>(cudaGetLastError());  // the program would take it for an error of its own next kernel
   return fill(status, CXXRUN_CUDA_CUDA, error, "%s: %s (%s)", call, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
@@ -215,6 +216,7 @@ int opened_device() {
 }
 
 std::int32_t is_device_memory(void const* pointer, Status* status) {
+  OnDevice const here(opened_device());  // the question needs a context, and creates one on the current device
   cudaPointerAttributes attributes{};
   if (auto const error = cudaPointerGetAttributes(&attributes, pointer); error != cudaSuccess) {
     failed(status, "cudaPointerGetAttributes", error);
@@ -224,6 +226,7 @@ std::int32_t is_device_memory(void const* pointer, Status* status) {
 }
 
 std::int32_t is_captured(void* stream, Status* status) {
+  OnDevice const here(opened_device());  // as above; null is the default stream of the current device
   auto capture = cudaStreamCaptureStatusNone;
   auto const error = cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &capture);
   if (error == cudaErrorStreamCaptureImplicit) {  // the default stream, while a stream that waits for it is captured
@@ -238,13 +241,13 @@ std::int32_t is_captured(void* stream, Status* status) {
 }
 
 OnDevice::OnDevice(int device) {
-  if (cudaThreadExchangeStreamCaptureMode(&mode_) != cudaSuccess) {
-    mode_ = cudaStreamCaptureModeRelaxed;
-  }
   int now = -1;
-  if (cudaGetDevice(&now) == cudaSuccess && now != device) {
+  if (device >= 0 && cudaGetDevice(&now) == cudaSuccess && now != device) {
     before_ = now;
     cudaSetDevice(device);
+  }
+  if (cudaThreadExchangeStreamCaptureMode(&mode_) != cudaSuccess) {
+    mode_ = cudaStreamCaptureModeRelaxed;
   }
 }
 
@@ -252,7 +255,7 @@ OnDevice::~OnDevice() {
   if (mode_ != cudaStreamCaptureModeRelaxed) {
     cudaThreadExchangeStreamCaptureMode(&mode_);
   }
-  if (before_ >= 0) {
+  if (before_ >= 0 && cxxrun_cuda_has_context(before_) != 0) {
     cudaSetDevice(before_);
   }
 }
@@ -265,4 +268,15 @@ std::int32_t cxxrun_cuda_driver_found() {
     dlclose(driver);
   }
   return driver != nullptr ? 1 : 0;
+}
+
+std::int32_t cxxrun_cuda_has_context(std::int32_t device) {
+  using State = int (*)(int device, unsigned* flags, int* active);  // CUresult is 0 for success
+  static State const state_of = [] {
+    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);  // stays loaded, as it is for cudart
+    return reinterpret_cast<State>(driver == nullptr ? nullptr : dlsym(driver, "cuDevicePrimaryCtxGetState"));
+  }();
+  unsigned flags = 0;
+  int active = 0;
+  return state_of != nullptr && state_of(device, &flags, &active) == 0 ? active : 0;
 }

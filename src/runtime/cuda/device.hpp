@@ -18,6 +18,7 @@ using Status = cxxrun_cuda_status;
 /// These functions fill `status` and return its code. `call` is what failed: "cudaMalloc", "the first kernel".
 std::int32_t fine(Status* status);
 std::int32_t in_progress(Status* status);
+/// This one also clears the thread's last error of CUDA.
 std::int32_t failed(Status* status, char const* call, cudaError_t error);
 /// fine() or failed().
 std::int32_t outcome(Status* status, char const* call, cudaError_t error);
@@ -47,8 +48,10 @@ int opened_device();
 std::int32_t is_device_memory(void const* pointer, Status* status);
 std::int32_t is_captured(void* stream, Status* status);
 
-/// Makes `device` current for the calling thread while this object lives. The current device belongs to the thread,
-/// which may be the user's. Calls of CUDA in the meantime do not end a graph capture of the program.
+/// Makes `device` current for the calling thread while this object lives; -1 leaves it alone. The current device
+/// belongs to the thread, which may be the user's. It is restored if the process has a context on it: cudaSetDevice()
+/// creates one, and every new thread begins with device 0, so all ranks of a node would take memory of its first GPU.
+/// Calls of CUDA in the meantime do not end a graph capture of the program.
 class OnDevice {
  public:
   explicit OnDevice(int device);

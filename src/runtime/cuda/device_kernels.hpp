@@ -1,4 +1,4 @@
-// Kernel launches and a query for the driver: functions that a test can replace.
+// Kernel launches and queries for the driver: functions that a test can replace.
 //
 // The plugin exports them, so that a library loaded before it can replace them, as it can replace the functions of
 // cudart and NCCL: tests/support/cuda_double runs the plugin without a GPU. Numbers of types, wires and operations as
@@ -45,4 +45,6 @@ CXXRUN_CUDA_SEAM cudaError_t cxxrun_cuda_launch_add_squares(std::uint8_t type, v
 
 /// Whether libcuda.so.1 can be loaded: 1 or 0.
 CXXRUN_CUDA_SEAM std::int32_t cxxrun_cuda_driver_found();
+/// Whether this process has a context on the device: 1 or 0. Creates none.
+CXXRUN_CUDA_SEAM std::int32_t cxxrun_cuda_has_context(std::int32_t device);
 }

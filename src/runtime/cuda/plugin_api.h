@@ -10,7 +10,8 @@
  * that launches something (if the device's queue is full), and for peers when it makes connections or registers memory,
  * that is, in allocate() and enqueue(), until an abort().
  * Threads: one at a time per communicator, except abort(), drained(), usable(), is_device_memory() and is_captured(),
- * which any thread may call at any time. Functions restore the calling thread's current device, except open_device().
+ * which any thread may call at any time. Functions restore the calling thread's current device, except open_device(),
+ * and except where the process has no context on it: restoring would create one.
  * If the device is open already, open_device() only checks that it still answers.
  * If the host runs out of memory, the process ends.
  */

@@ -4,11 +4,13 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <cuda_runtime_api.h>
 
+#include "src/runtime/cuda/device_kernels.hpp"
 #include "tests/support/cuda_double/memory.hpp"
 #include "tests/support/cuda_double/script.hpp"
 #include "tests/support/cuda_double/stream.hpp"
@@ -23,6 +25,15 @@ struct Piece {
   cudaMemoryType type;
   int device;
 };
+struct Contexts {
+  std::mutex mutex;
+  std::set<int> devices;
+};
+Contexts& contexts() {
+  static auto& all = *new Contexts;
+  return all;
+}
+
 struct Pieces {
   std::mutex mutex;
   std::map<std::uintptr_t, Piece> at;
@@ -59,7 +70,16 @@ std::vector<int> visible() {
 
 }  // namespace
 
+void need_context() {
+  auto& all = contexts();
+  std::lock_guard const lock(all.mutex);
+  if (all.devices.insert(t_device).second) {
+    count("context");
+  }
+}
+
 cudaError_t allocate(void** memory, std::size_t bytes, cudaMemoryType type) {
+  need_context();
   await_device();
   if (auto const error = unsafe(); error != cudaSuccess) {
     return answer(error);
@@ -116,7 +136,15 @@ cudaError_t cudaSetDevice(int device) {
     return answer(cudaErrorInvalidDevice);
   }
   t_device = device;
+  if (state() == cudaSuccess) {
+    need_context();  // since CUDA 12
+  }
   return answer(state());
+}
+std::int32_t cxxrun_cuda_has_context(std::int32_t device) {
+  auto& all = contexts();
+  std::lock_guard const lock(all.mutex);
+  return all.devices.contains(device) ? 1 : 0;
 }
 cudaError_t cudaGetDevice(int* device) {
   *device = t_device;
@@ -177,6 +205,7 @@ cudaError_t cudaFreeHost(void* memory) {
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void const* pointer) {
+  need_context();
   pass_driver();
   std::memset(attributes, 0, sizeof(*attributes));
   attributes->type = cudaMemoryTypeUnregistered;

@@ -8,6 +8,7 @@
 //   capture   of one stream, into nothing: what may be asked meanwhile, in which mode, and what it ends
 //   exit()    takes CUDA down, in a handler that is set up when a device is looked for: then every call answers 4, and
 //             one of NCCL's ends the process
+//   contexts  one a device, made by cudaSetDevice() and by what needs one on the calling thread's device
 //   memory    the host's, with a list of what was allocated as which kind
 //   kernels   loops with the arithmetic that the kernels are compiled from
 //   NCCL      blocking communicators between processes of this machine, over POSIX shared memory: what connects waits for
@@ -98,7 +99,8 @@ void count(char const* function, std::uint64_t times = 1);
 }  // namespace cxxrun::cuda_double
 
 extern "C" {
-/// For tests, found by dlsym(): 0 for what was never called. "pinned bytes": of all calls of cudaHostAlloc;
+/// For tests, found by dlsym(): 0 for what was never called. "context": devices on which this process has one. "pinned
+/// bytes": of all calls of cudaHostAlloc;
 /// "driver waits": calls that had to wait, with driver=locks. "rooms": kernels that have got theirs, with room=1.
 /// "threads left": with init=stuck. "launches kept": calls that waited for room, with launches=N. "ncclCommAbort done":
 /// when they came back.

@@ -183,6 +183,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/, int /*priority*/) {
   count("cudaStreamCreate");
+  need_context();
   pass_driver();
   if (state() == cudaSuccess) {
     *stream = new CUstream_st;
@@ -214,6 +215,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return answer(node.empty() || node.mapped().broken ? cudaErrorStreamCaptureInvalidated : state());
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  need_context();
   *status = is_captured(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return answer(state());
 }
@@ -241,6 +243,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
   count("cudaEventCreate");
+  need_context();
   pass_driver();
   if (state() == cudaSuccess) {
     *event = new CUevent_st;

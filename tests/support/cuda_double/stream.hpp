@@ -41,6 +41,8 @@ std::shared_ptr<Queue> queue_of(cudaStream_t stream);
 
 std::vector<std::shared_ptr<Queue>> all_queues();
 
+/// What a call that needs a context does first: it makes one on the calling thread's device where there is none.
+void need_context();
 /// What a call of the driver's does first: it waits where another one holds the driver.
 void pass_driver();
 /// Holds the driver until all that has been queued on the device is done.

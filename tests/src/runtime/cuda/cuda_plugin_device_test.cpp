@@ -2,8 +2,12 @@
 #include <cstring>
 #include <set>
 #include <string>
+#include <thread>
+
+#include <cuda_runtime_api.h>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/cuda_double/script.hpp"
 #include "tests/support/cuda_world.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
@@ -115,4 +119,37 @@ TEST_CASE("cuda plugin: memory that is not there is an error in CUDA's words", "
                          return std::string();
                        }),
             "ncclMemAlloc: unhandled cuda error"));
+}
+
+TEST_CASE("cuda plugin: an error that was told is not left for the program's next check", "[process]") {
+  CHECK(on_devices(1, "memory=1000000", [](PluginComm& comm, int) -> std::string {
+          try {
+            comm.allocate(2'000'000);
+            return "there was memory";
+          } catch (PluginError const&) {
+            return cudaGetErrorName(cudaGetLastError());
+          }
+        }) == "cudaSuccess\n");
+}
+
+TEST_CASE("cuda plugin: threads that begin with device 0 make no context there for a rank on another device",
+          "[process]") {
+  auto const said = on_devices(2, "", [](PluginComm& comm, int) -> std::string {
+    auto* const data = comm.allocate(64);
+    bool right = false;
+    std::thread([&] {
+      cxxrun_cuda_status status{};
+      right = comm.api().is_device_memory(data, &status) == 1 && comm.api().is_device_memory(&right, &status) == 0;
+    }).join();
+    std::thread([&] {
+      cxxrun_cuda_status status{};
+      right = right && comm.api().is_captured(nullptr, &status) == 0;
+    }).join();
+    std::thread([&] {
+      comm.run({comm::Kind::barrier});
+      comm.synchronize();
+    }).join();
+    return std::to_string(cxxrun_cuda_double_calls("context")) + (right ? " context" : " context, and wrong");
+  });
+  CHECK(said == "1 context\n1 context\n");
 }

@@ -38,6 +38,9 @@ class Before:
                     del its.state[parameter]
                 _restore_settings(its, settings)
                 its.zero_grad(set_to_none=True)
+            elif _is_scaler(its):
+                vars(its).update({name: _copied(value) for name, value in kept.items()})
+                getattr(its, SCALED).clear()
             else:
                 load(its, kept)
 
@@ -62,7 +65,18 @@ def _kept(its: Any) -> Any:
     if isinstance(its, torch.optim.Optimizer):
         return len(its.state), [{key: copy.deepcopy(value) for key, value in group.items() if key != "params"}
                                 for group in its.param_groups]
+    if _is_scaler(its):
+        return {name: _copied(value) for name, value in vars(its).items() if name != SCALED}
     return copy.deepcopy(_state.of(its))
+
+
+def _is_scaler(its: Any) -> bool:
+    """Whether this is torch's GradScaler, whose state_dict() waits for the device."""
+    return hasattr(its, SCALED) and type(its).__module__.startswith("torch.")
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
 
 
 def _restore_buffers(kept: List[Any]) -> None:
