@@ -13,9 +13,10 @@
  *   thread and stay until its next failure. A failed call does not write its output pointers, unless said otherwise.
  *   No exception leaves the library. After CXXRUN_PEER_FAILURE this process is healthy and another one is not: call
  *   cxxrun_rebuild(), if possible, or end. After any other failure a person has to fix something, except that
- *   CXXRUN_USAGE about an argument of this header (a null pointer, a handle) has changed nothing.
+ *   CXXRUN_USAGE about an argument of this header (a null pointer to a result, a number of no enum, a handle) has
+ *   changed nothing. A collective that is refused for its buffers, its root or its scale ends the communicator.
  * Handles: cxxrun_comm and cxxrun_work are never dereferenced. A null, released or invalid handle gives CXXRUN_USAGE,
- *   not a crash. Buffers belong to the caller and are not checked.
+ *   not a crash. Buffers belong to the caller; only null and overlapping ones are refused.
  * Threads: any thread may call any function. Calls marked "in turn" are serialized per communicator: a second thread
  *   waits for the first. The order of these calls must be the same on every rank.
  * Blocking: stated with its limit for each function. No function reacts to signals. A program that wants to notice

@@ -9,8 +9,9 @@
 // store at the same time as another opens its own Store: connections are cheap. A Store is movable, not copyable, and
 // closes its connection when destroyed. Using the parent's Store in a forked child gives Errc::usage.
 //
-// Blocking: every call returns at the latest when `timeout` has passed. Calls that only send (set, append, multi_set)
-// return when the kernel has taken the bytes; if the server refuses the request, the next call reports it.
+// Blocking: every call returns at the latest when `timeout` has passed; wait, get and multi_get up to 5 s later if the
+// server has fallen silent. Calls that only send (set, append, multi_set) return when the kernel has taken the bytes;
+// if the server refuses the request, the next call reports it.
 //
 // Errors: a key that does not appear in time gives Errc::timeout and leaves the Store usable. A server that does not
 // answer at all, or that answers nonsense, leaves the connection in an unknown state: this call and all later ones fail

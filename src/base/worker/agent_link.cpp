@@ -145,7 +145,10 @@ AgentLink::~AgentLink() {
 }
 
 bool AgentLink::claim(std::uint64_t generation) {
-  return claimed_.exchange(generation) != generation;
+  std::uint64_t newest = claimed_.load();
+  while (newest < generation && !claimed_.compare_exchange_weak(newest, generation)) {
+  }
+  return newest < generation;
 }
 
 void AgentLink::listen() {

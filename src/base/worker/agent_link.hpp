@@ -53,7 +53,8 @@ class AgentLink {
   [[nodiscard]] bool is_over(std::uint64_t generation) const {
     return page_->over.load(std::memory_order_acquire) >= generation;
   }
-  /// True for the first caller with this generation: its collectives go to the page.
+  /// True for the first caller with this generation, unless a later one has been claimed: its collectives go to the
+  /// page.
   [[nodiscard]] bool claim(std::uint64_t generation);
 
   /// Other ranks blame this process, so it must stop waiting itself. The thread that gives up its wait calls `answer`.

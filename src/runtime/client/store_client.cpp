@@ -267,7 +267,7 @@ using namespace cxxrun::wire;  // NOLINT(google-build-using-namespace): the requ
 
 constexpr Millis kFirstPause{20};
 constexpr Millis kLongestPause{1000};
-constexpr Millis kCancelGrace{5000};  // time for the server to confirm a CANCEL_WAIT
+constexpr Millis kCancelGrace{5000};  // time for the server to confirm a CANCEL_WAIT, or to answer after a WAIT
 constexpr Millis kProbe{2000};        // time for an old store to answer
 
 std::string shared_key(std::string_view key) {
@@ -290,6 +290,11 @@ TimePoint deadline_after(Millis timeout) {
   return timeout > std::chrono::duration_cast<Millis>(TimePoint::max() - now) ? TimePoint::max() : now + timeout;
 }
 
+// For the request after a WAIT with this deadline: the keys may have come at the last moment.
+TimePoint after_wait(TimePoint deadline) {
+  return std::max(deadline, deadline_after(kCancelGrace));
+}
+
 }  // namespace
 
 struct Store::Impl : client::StoreConnection {
@@ -300,7 +305,10 @@ struct Store::Impl : client::StoreConnection {
   /// Sends a request whose reply is one number, or one value if Reply is std::string.
   template <class Reply>
   Result<Reply> ask(StoreRequest const& what) {
-    TimePoint const deadline = deadline_after(timeout);
+    return ask<Reply>(what, deadline_after(timeout));
+  }
+  template <class Reply>
+  Result<Reply> ask(StoreRequest const& what, TimePoint deadline) {
     if (auto sent = request(what, deadline); !sent) {
       return sent.error();
     }
@@ -407,10 +415,11 @@ Result<std::string> Store::get(std::string_view key) {
 }
 
 Result<std::string> Store::get(std::string_view key, Millis timeout) {
+  TimePoint const deadline = deadline_after(timeout);
   if (auto there = impl_->wait({std::string(key)}, timeout); !there) {
     return there.error();
   }
-  return impl_->ask<std::string>(GetRequest{shared_key(key)});
+  return impl_->ask<std::string>(GetRequest{shared_key(key)}, after_wait(deadline));
 }
 
 Result<std::int64_t> Store::add(std::string_view key, std::int64_t delta) {
@@ -452,10 +461,11 @@ Result<std::vector<std::string>> Store::multi_get(std::vector<std::string> const
 }
 
 Result<std::vector<std::string>> Store::multi_get(std::vector<std::string> const& keys, Millis timeout) {
+  TimePoint deadline = deadline_after(timeout);
   if (auto there = impl_->wait(keys, timeout); !there) {
     return there.error();
   }
-  TimePoint const deadline = deadline_after(impl_->timeout);
+  deadline = after_wait(deadline);
   if (auto sent = impl_->request(MultiGetRequest{SharedKeys(keys).texts}, deadline); !sent) {
     return sent.error();
   }

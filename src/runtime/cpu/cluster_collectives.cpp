@@ -351,7 +351,10 @@ void ClusterCollectives::all_to_all(Call const& call, Patience const& patience) 
     if (rails_ != nullptr) {
       exchange_blocks(call, chunk, patience);
     }
-    unpack_blocks(call, chunk, patience);
+    // Round by round: all parts together may be more than fit into a piece of staging memory.
+    for (chunk.round = 0; chunk.round < rounds_; ++chunk.round) {
+      unpack_blocks(call, chunk, patience);
+    }
   }
   exchange_.meet(patience);
 }
@@ -400,21 +403,21 @@ void ClusterCollectives::exchange_blocks(Call const& call, Chunk const& chunk, P
   rails_->exchange(call, sends_, receives_, on_rail(patience));
 }
 
+/// The blocks of the ranks that are carried in the chunk's round.
 void ClusterCollectives::unpack_blocks(Call const& call, Chunk const& chunk, Patience const& patience) {
   auto const ranks_here = static_cast<std::size_t>(group_.size());
-  auto const rounds = static_cast<std::size_t>(rounds_);
   auto const source_of = [&](int rail, std::size_t p) {  // the rank whose block is part p of that rail's memory
-    int const node = static_cast<int>(p / ranks_here / rounds);
-    return node == map_.node ? -1 : carried(node, rail, static_cast<int>(p / ranks_here % rounds));
+    int const node = static_cast<int>(p / ranks_here);
+    return node == map_.node ? -1 : carried(node, rail, chunk.round);
   };
   auto const part_at = [&](int j, std::size_t p) {
     if (source_of(j, p) < 0) {
       return ByteRange{};
     }
-    auto const begin = product({static_cast<int>(p / ranks_here / rounds), rounds_, largest_node_});
-    return ByteRange{(begin + p % (ranks_here * rounds)) * chunk.bytes, chunk.bytes};
+    auto const begin = product({static_cast<int>(p / ranks_here), rounds_, largest_node_});
+    return ByteRange{(begin + product({chunk.round, group_.size()}) + p % ranks_here) * chunk.bytes, chunk.bytes};
   };
-  std::size_t const parts = map_.nodes.size() * rounds * ranks_here;
+  std::size_t const parts = map_.nodes.size() * ranks_here;
   Shown const shown{Buffer::scratch, receive_.data(), false, parts, chunk.bytes, part_at};
   exchange_.show(
       shown, false, patience, [&] { exchange_.meet(patience); },

@@ -210,6 +210,9 @@ void GradientSynchronizer::Impl::wait(std::optional<Stream> stream) {
     }
     launch_rest(stream.value_or(Stream{}));
     judge_step_before();
+    if (memory.on_device()) {
+      refine_means();
+    }
     fetch_totals();
     bool const go_on = stream && may_go_on();
     if (go_on) {
@@ -222,6 +225,9 @@ void GradientSynchronizer::Impl::wait(std::optional<Stream> stream) {
     if (!go_on) {
       auto const total = totals().total(static_cast<double>(call_scale));
       require_success(total, stats.steps + 1, weight.has_value(), error_told);
+      if (!memory.on_device()) {
+        refine_means();
+      }
       apply_weights(total);
       for (std::size_t i = 0; i < touched.size(); ++i) {
         used[i] = totals().used(i) ? 1 : 0;
@@ -341,6 +347,20 @@ void GradientSynchronizer::Impl::require_success(Control const& total, std::uint
   }
   if (step > stats.steps && twice.load(std::memory_order_relaxed) != kNobody) {
     throw Failure(fail(Errc::usage, twice_text()));  // too late to tell the others: they notice that this rank has left
+  }
+}
+
+/// The scale of an all-reduce is a float, and 1/world as a float is too coarse for f64. apply_weights() divides by the
+/// same float, so with weights there is nothing to refine.
+void GradientSynchronizer::Impl::refine_means() const {
+  double const rest = 1.0 / comm.world_size() / static_cast<double>(call_scale);
+  if (!options.average || weight || rest == 1) {
+    return;
+  }
+  for (auto const& [type, offset, bytes, slots, gradients] : layout.buckets) {
+    if (type == DType::f64 && bytes > 0) {
+      memory.multiply({type, offset, bytes / size_of(type)}, rest);
+    }
   }
 }
 

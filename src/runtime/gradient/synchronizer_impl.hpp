@@ -60,6 +60,7 @@ struct GradientSynchronizer::Impl {
   /// `step`: its number. `weighted`, `told`: whether this rank gave a weight and reported an error in it.
   void require_success(gradient::Control const& total, std::uint64_t step, bool weighted, bool told);
   void apply_weights(gradient::Control const& total);
+  void refine_means() const;
   void rebuild();
   void use_layout(gradient::Layout next);
   void begin_step();

@@ -184,10 +184,11 @@ class NodeExchange {
   std::size_t piece_ = 0;
 };
 
-/// Bytes of each of `parts` parts that fit into a piece together.
+/// Bytes of each of `parts` parts that fit into a piece together: at least one element of any type, or 0 if there are
+/// too many.
 [[nodiscard]] inline std::size_t window_bytes(std::size_t parts) {
   std::size_t const each = kPieceBytes / std::max<std::size_t>(parts, 1);
-  return each >= kLine ? each / kLine * kLine : std::max<std::size_t>(each / 8 * 8, 8);
+  return each >= kLine ? each / kLine * kLine : each / 8 * 8;
 }
 
 template <class Part>
@@ -209,6 +210,12 @@ void NodeExchange::show(Shown<Part> const& shown, bool meet_last, Patience const
   bool const copies = !alone && !shown.direct && shown.any(group_.index());
   std::size_t window = window_bytes(shown.parts);
   next_piece();
+  if (copies && window == 0) {
+    throw Failure(fail(Errc::usage, group_.name_of(group_.index()) + " would have to stage " +
+                                        std::to_string(shown.parts) + " parts at once, and has room for " +
+                                        std::to_string(kPieceBytes / 8) +
+                                        ": give each node the same number of ranks, or use buffers of an arena"));
+  }
   if (copies) {
     copy_in(shown, 0, window);
   }

@@ -55,6 +55,8 @@ TEST_CASE("agent link: it registers, and both see one page") {
   CHECK(it.link->claim(1));
   CHECK_FALSE(it.link->claim(1));
   CHECK(it.link->claim(2));
+  CHECK_FALSE(it.link->claim(1));  // of a Communicator that has not been rebuilt
+  CHECK_FALSE(it.link->claim(2));
 }
 
 TEST_CASE("agent link: no agent, one that says no, one that talks nonsense and one that closes are no link") {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <random>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -282,4 +283,41 @@ TEST_CASE("checkpoint: a full disk loses nothing that is there", "[process]") {
     CHECK(checkpoint.latest()->step == 3);
   }
   umount(scratch.path.c_str());
+}
+
+TEST_CASE("checkpoint: a file larger than ulimit -f allows is a failure, not a signal", "[process]") {
+  Scratch const scratch;
+  auto const ends = cxxrun::test::run_ranks(1, [&](int) {
+    (void)std::signal(SIGXFSZ, SIG_DFL);
+    Checkpoint checkpoint({.directory = scratch.path, .model = "m"}, 1);
+    save(checkpoint, 1);
+    rlimit const most{4096, 4096};
+    if (setrlimit(RLIMIT_FSIZE, &most) != 0) {
+      return std::string("no limit");
+    }
+    auto const error = error_of([&] { save(checkpoint, 2, 1000); });
+    save(checkpoint, 3);
+    return std::to_string(error.os_errno == EFBIG ? checkpoint.latest()->step : 0) + " " + error.context;
+  });
+  CHECK(ends[0].returned());
+  CHECK(ends[0].said.find("3 on ") == 0);
+  CHECK(contains(ends[0].said, " is larger than a file may be: raise the limit of file sizes (ulimit -f)"));
+  CHECK(files_in(scratch.path) == std::set<std::string>{"generation", "lock", step_file(1), step_file(3)});
+}
+
+TEST_CASE("checkpoint: a directory that ulimit -f does not let it claim is a failure, not a signal", "[process]") {
+  Scratch const scratch;
+  auto const ends = cxxrun::test::run_ranks(1, [&](int) {
+    (void)std::signal(SIGXFSZ, SIG_DFL);
+    Checkpoint({.directory = scratch.path, .model = "m", .run = "1"}, 1);
+    rlimit const most{200, 200};
+    if (setrlimit(RLIMIT_FSIZE, &most) != 0) {
+      return std::string("no limit");
+    }
+    std::string const run(200, 'r');
+    auto const error = error_of([&] { Checkpoint({.directory = scratch.path, .model = "m", .run = run}, 1); });
+    return std::string(error.os_errno == EFBIG ? "refused" : error.context);
+  });
+  CHECK(ends[0].said == "refused");
+  CHECK(cxxrun::testing::read_file(scratch.at("generation")) == "generation 1 of run 1\n");
 }

@@ -152,6 +152,44 @@ TEST_CASE("store_client: an address without host or port is refused at once", "[
   CHECK(Store::connect({"127.0.0.1", 0}).error().code == Errc::usage);
 }
 
+TEST_CASE("store_client: a server that falls silent after a wait holds up a get for 5 s at most", "[process]") {
+  int const listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(::listen(listener, 8) == 0);
+  REQUIRE(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  std::thread server([listener] {  // answers the greeting's PING and WAITs, and nothing else
+    int const peer = ::accept(listener, nullptr, nullptr);
+    cxxrun::wire::StoreDecoder decoder;
+    char bytes[4096];
+    for (ssize_t n = 0; (n = ::recv(peer, bytes, sizeof bytes, 0)) > 0;) {
+      std::string_view input(bytes, static_cast<std::size_t>(n));
+      cxxrun::wire::StoreRequest request;
+      while (decoder.next(input, request) == cxxrun::wire::StoreDecoder::Status::request) {
+        auto const* const ping = std::get_if<cxxrun::wire::PingRequest>(&request);
+        bool const waits = std::holds_alternative<cxxrun::wire::WaitRequest>(request);
+        std::string const reply = ping != nullptr ? cxxrun::wire::encode_ping_reply(ping->nonce)
+                                  : waits         ? std::string(1, cxxrun::wire::kStoreStopWaiting)
+                                                  : "";
+        static_cast<void>(::send(peer, reply.data(), reply.size(), MSG_NOSIGNAL));
+      }
+    }
+    ::close(peer);
+  });
+  auto const began = std::chrono::steady_clock::now();
+  {
+    Store store = Store::connect({"127.0.0.1", ntohs(address.sin_port)}, 10 * kGuard).value();
+    CHECK(store.get("k", kSoon).error().code == Errc::timeout);
+    CHECK(store.check({"k"}).error().code == Errc::timeout);  // its connection is of no use any more
+  }
+  CHECK(std::chrono::steady_clock::now() - began < kGuard);
+  server.join();
+  ::close(listener);
+}
+
 TEST_CASE("store_client: a store from before the greeting is named at once", "[process]") {
   struct Fake {  // closes connections that begin with a greeting, and answers NUM_KEYS of the oldest dialect with
                  // `keys`

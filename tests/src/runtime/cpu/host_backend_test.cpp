@@ -134,6 +134,12 @@ TEST_CASE("buffers beyond 4 GiB of the shared memory, which nobody writes to, an
   }));
 }
 
+TEST_CASE("windows of all parts fit into a piece of staging memory") {
+  for (std::size_t parts = 1; parts <= 2 * host::kPieceBytes; parts += parts / 100 + 1) {
+    REQUIRE(host::window_bytes(parts) * parts <= host::kPieceBytes);
+  }
+}
+
 TEST_CASE("windows of more elements than 32 bits count") {
   constexpr std::size_t kHuge = std::size_t{5} << 32;
   auto const middle = host::window_of({kHuge, kHuge + 3}, kHuge - 1, host::kPieceBytes);
@@ -141,7 +147,8 @@ TEST_CASE("windows of more elements than 32 bits count") {
   CHECK(middle.bytes == 4);
   CHECK(host::window_of({kHuge, kHuge}, 2 * kHuge, 128).bytes == 0);
   CHECK(host::window_bytes(4) == host::kPieceBytes / 4);
-  CHECK(host::window_bytes(host::kPieceBytes) == 8);
+  CHECK(host::window_bytes(host::kPieceBytes / 8) == 8);
+  CHECK(host::window_bytes(host::kPieceBytes / 8 + 1) == 0);
 }
 
 TEST_CASE("scale and wire formats") {

@@ -49,6 +49,32 @@ TEST_CASE("synchronizer: gradients become means, in every type, whatever the ord
   }
 }
 
+TEST_CASE("synchronizer: means of f64 are as precise as f64, also where 1/world is no float", "[process]") {
+  for (bool const weighted : {false, true}) {
+    SyncWorld const world{3};
+    CHECK(world.run([&](int rank) -> std::string {
+      auto comm = world.join(rank);
+      GradientSynchronizer sync(comm, {{"a", 100}, {"b", 100, DType::f64}}, {});
+      for (int step = 0; step < 2; ++step) {
+        std::ranges::fill(sync.gradient<float>(0), static_cast<float>(rank));
+        std::ranges::fill(sync.gradient<double>(1), rank);
+        if (weighted) {
+          sync.set_weight(8);
+        }
+        sync.mark_ready(1);
+        sync.mark_ready(0);
+        sync.wait();
+        for (double const mean : sync.gradient<double>(1)) {
+          if (std::abs(mean - 1) > 1e-15) {
+            return std::to_string(mean - 1);
+          }
+        }
+      }
+      return "right";
+    }) == "right");
+  }
+}
+
 TEST_CASE("synchronizer: the same between nodes, whatever the wire format", "[process]") {
   for (auto const* const nodes : {"ab", "aabb", "abc"}) {
     SyncWorld const world{static_cast<int>(std::strlen(nodes)), nodes};

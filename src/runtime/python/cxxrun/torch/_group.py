@@ -83,7 +83,7 @@ class Group(ProcessGroup):
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
         (tensor,) = tensors if len(tensors) == 1 else refuse("all_reduce of several tensors in one call")
         reduction = kind, op, scale = self._reduction(opts, tensor, "all_reduce")
-        _multiplied(opts, tensor, tensor)
+        _multiplied(opts, tensor, self._size, tensor)
         its, comm, count = self._carrier, self._comm, tensor.numel()
         if its.gpu.carries(tensor) and not _is_lacking(tensor, op):
             if self._size == 1:
@@ -101,14 +101,14 @@ class Group(ProcessGroup):
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
         reductions = [self._reduction(opts, tensor, "all_reduce") for tensor in tensors]
         for tensor, reduction in zip(tensors, reductions):
-            self._all_reduce(_multiplied(opts, tensor, tensor), tensor, reduction)
+            self._all_reduce(_multiplied(opts, tensor, self._size, tensor), tensor, reduction)
         return done(tensors)
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
         (tensor,) = tensors if len(tensors) == 1 else refuse("reduce of several tensors in one call")
         target = tensor if opts.rootRank == self._rank else torch.empty_like(tensor)
         reduction = self._reduction(opts, tensor, "reduce")
-        self._all_reduce(_multiplied(opts, tensor), target, reduction)
+        self._all_reduce(_multiplied(opts, tensor, self._size), target, reduction)
         return done(tensors)
 
     def _all_reduce(self, tensor: torch.Tensor, target: torch.Tensor, reduction: Tuple[int, int, float]) -> None:
@@ -137,7 +137,7 @@ class Group(ProcessGroup):
     def _reduce_scatter(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any, call: str) -> None:
         kind, op, scale = self._reduction(opts, tensor, call)
         self._check_sizes(output, tensor, call)
-        tensor = _multiplied(opts, tensor)
+        tensor = _multiplied(opts, tensor, self._size)
         carry = self._carry_on_host if _is_lacking(tensor, op) else self._carry
         carry(lambda source, target, stream: self._comm.start_reduce_scatter(
             source.data_ptr(), target.data_ptr(), target.numel(), kind, op, scale, (source, target), stream), tensor, output)
@@ -315,11 +315,15 @@ def _copy(parts: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> Non
         target.copy_(part)
 
 
-def _multiplied(opts: Any, tensor: torch.Tensor, out: Optional[torch.Tensor] = None) -> torch.Tensor:
-    """Multiplies by the factor of PREMUL_SUM, which may differ between ranks. `out`: the tensor itself, to change it in place."""
-    if opts is None or opts.reduceOp != getattr(dist.ReduceOp, "PREMUL_SUM", None):
+def _multiplied(opts: Any, tensor: torch.Tensor, size: int, out: Optional[torch.Tensor] = None) -> torch.Tensor:
+    """Multiplies by the factor of PREMUL_SUM, which may differ between ranks, or for AVG by that of float64, since the library's
+    scale is a float32. `out`: the tensor itself, to change it in place."""
+    if opts is not None and opts.reduceOp == getattr(dist.ReduceOp, "PREMUL_SUM", None):
+        factor = opts.reduceOp.__getstate__()[1]
+    elif opts is not None and opts.reduceOp == dist.ReduceOp.AVG and tensor.dtype == torch.float64:
+        factor = 1.0 / size
+    else:
         return tensor
-    factor = opts.reduceOp.__getstate__()[1]
     return (tensor.detach().clone() if out is None else out.detach()).mul_(factor)
 
 
@@ -360,7 +364,7 @@ def _op(options: Any, tensor: torch.Tensor, size: int, call: str) -> Any:
     op = dist.ReduceOp.SUM if options is None else options.reduceOp
     name = next((name for name in _OPS if op == getattr(dist.ReduceOp, name, None)), str(op))
     if name == "AVG" and tensor.is_floating_point():
-        return _lib.OPS["sum"], 1.0 / size
+        return _lib.OPS["sum"], 1.0 if tensor.dtype == torch.float64 else 1.0 / size  # see _multiplied()
     if name == "PREMUL_SUM" and tensor.is_floating_point() and options.reduceOp.__getstate__():  # 1.13 keeps its factor
         return _lib.OPS["sum"], 1.0
     if name.lower() in _lib.OPS:
