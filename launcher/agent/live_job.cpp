@@ -15,16 +15,29 @@ using rendezvous::AgentId;
 constexpr Millis kWatchedFor{10'000};   // after the last question for the status
 constexpr Millis kAgentPatience{8000};  // with agents that a question was passed on to
 constexpr std::size_t kMaxInquiries = 16;
+constexpr std::size_t kMaxFollowers = 64;
+constexpr Millis kFollowFor{3000};  // agents wait longer for an answer
+constexpr Millis kGather{100};      // events come in bursts
 constexpr Millis kPaceAgain{10'000};
 constexpr std::size_t kSlack = 64;  // paces that are kept for nodes that come and go
 
 LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell)
-    : io_(io), facts_(std::move(facts)), tell_(std::move(tell)), watch_timer_(io), pace_(live::pace_of(live_, false)) {}
+    : io_(io),
+      facts_(std::move(facts)),
+      tell_(std::move(tell)),
+      watch_timer_(io),
+      pace_(live::pace_of(live_, false)),
+      follow_timer_(io) {}
 
 LiveJob::~LiveJob() = default;
 
 void LiveJob::on_story_event(rendezvous::story::Event const& event, std::string line) {
   fold(live_, event, std::move(line), Clock::now());
+  if (std::holds_alternative<rendezvous::story::Concluded>(event.what)) {
+    answer_followers();  // before the agents are told to end
+  } else if (!followers_.empty() && live_.last_line == followers_.front().after + 1) {
+    follow_timer_.after(kGather, [this] { answer_followers(); });
+  }
 }
 
 void LiveJob::on_message(AgentId agent, std::string const& host, rendezvous::LiveUp message) {
@@ -92,6 +105,7 @@ void LiveJob::on_question(AgentId agent, rendezvous::Ask const& ask) {
       on_status_asked();
       return answer(agent, ask.id, live_json(live_, facts_, Clock::now()));
     case live::Question::What::events: return answer(agent, ask.id, lines_json(live_, facts_, question->number));
+    case live::Question::What::follow: return follow({agent, ask.id, question->number});
     default: return inquire(agent, ask, *question);
   }
 }
@@ -100,6 +114,27 @@ void LiveJob::answer(AgentId agent, std::uint64_t id, std::string const& text) {
   live::say_in_parts(text, rendezvous::kMaxTold, false, [&](std::string part, bool more) {
     tell_(agent, rendezvous::Told{id, std::move(part), more});
   });
+}
+
+/// Answers at once if there is a later event. A number that is too high is that of another coordinator.
+void LiveJob::follow(Follower const& follower) {
+  if (follower.after < live_.last_line) {
+    return answer(follower.asker, follower.asked_as, lines_json(live_, facts_, follower.after));
+  }
+  if (followers_.size() >= kMaxFollowers) {
+    return answer(follower.asker, follower.asked_as, live::error_json(live::kTooManyQuestions));
+  }
+  if (followers_.empty()) {
+    follow_timer_.after(kFollowFor, [this] { answer_followers(); });
+  }
+  followers_.push_back(follower);
+}
+
+void LiveJob::answer_followers() {
+  follow_timer_.cancel();
+  for (auto const& follower : std::exchange(followers_, {})) {
+    answer(follower.asker, follower.asked_as, lines_json(live_, facts_, follower.after));
+  }
 }
 
 void LiveJob::inquire(AgentId asker, rendezvous::Ask const& ask, live::Question const& question) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "launcher/live/live.hpp"
 #include "launcher/live/question.hpp"
@@ -47,6 +48,12 @@ class LiveJob {
     std::set<rendezvous::AgentId> waits_for;
     os::Timer deadline;
   };
+  /// A question for events that are still to come.
+  struct Follower {
+    rendezvous::AgentId asker = 0;
+    std::uint64_t asked_as = 0;  ///< id of the question at the asker
+    std::uint64_t after = 0;     ///< the last event that it knows
+  };
   /// The pace that an agent was told last, and when.
   struct TellPace {
     Millis pace = rendezvous::Pace{}.every;
@@ -56,6 +63,8 @@ class LiveJob {
   void on_question(rendezvous::AgentId agent, rendezvous::Ask const& ask);
   void on_answer(rendezvous::AgentId agent, rendezvous::Told told);
   void answer(rendezvous::AgentId agent, std::uint64_t id, std::string const& text);
+  void follow(Follower const& follower);
+  void answer_followers();
   void on_status_asked();
   void set_pace();
   void tell_pace(rendezvous::AgentId agent, TellPace& told, TimePoint now);
@@ -72,6 +81,8 @@ class LiveJob {
   std::map<rendezvous::AgentId, TellPace> paces_;
   std::map<std::uint64_t, std::unique_ptr<Inquiry>> inquiries_;
   std::uint64_t last_id_ = 0;
+  std::vector<Follower> followers_;  ///< in the order in which they asked
+  os::Timer follow_timer_;           ///< runs while there are followers
 };
 
 }  // namespace cxxrun::launcher

@@ -41,8 +41,8 @@ constexpr Millis kQuickPatience{5000};
 constexpr Millis kLongPatience{15'000};  // for questions that the coordinator passes to other agents
 constexpr Millis kReadPatience{10'000};  // with a program that does not read its answer
 constexpr Millis kSlowestPace{60'000};
-constexpr Millis kPaceHolds{30'000};  // then the usual one again: the coordinator that set it may be gone
-constexpr std::size_t kShownFrames = 24;
+constexpr Millis kPaceHolds{30'000};       // then the usual one again: the coordinator that set it may be gone
+constexpr std::size_t kShownFrames = 100;  // faulthandler writes no more
 constexpr Millis kTailPatience{3000};
 constexpr Millis kLeastSpan{500};  // of processor time, which the kernel counts in hundredths of a second
 
@@ -70,7 +70,9 @@ void read_page(worker::ControlPage const& page, live::Row& row, TimePoint now) {
   auto const figures = worker::read_figures(page);
   of(row, Figure::step) = as_figure(page.step.load(std::memory_order_relaxed));
   of(row, Figure::begun) = as_figure(worker::begun_in_all(figures.entered, figures.groups));
-  of(row, Figure::waits) = figures.entered > figures.done || figures.elsewhere ? 1 : 0;
+  // Of a program that has begun none, the page says that it may wait elsewhere.
+  bool const may_wait = of(row, Figure::begun) > 0 && !figures.idle;
+  of(row, Figure::waits) = may_wait && (figures.entered > figures.done || figures.elsewhere) ? 1 : 0;
   auto const first = page.first_step.load(std::memory_order_relaxed);
   auto const last = page.last_step.load(std::memory_order_relaxed);
   if (first > 0 && last > 0) {

@@ -239,6 +239,12 @@ Report report_on(std::vector<StepNode> const& nodes) {
   return report;
 }
 
+/// "2", "2-4"; "" without --nnodes.
+std::string nodes_for_sbatch(Options const& options) {
+  auto const& nodes = options.nnodes;
+  return !nodes ? "" : std::to_string(nodes->min) + (nodes->max == nodes->min ? "" : "-" + std::to_string(nodes->max));
+}
+
 }  // namespace
 
 int run_doctor(Options const& options, Environment const& environment, Whereabouts const& here,
@@ -289,15 +295,15 @@ int run_init(Options const& options, std::vector<std::string> words, Environment
                           : !told.ended       ? "sinfo did not answer"
                           : failed            ? told.said.substr(std::string(kNoPartitions).size())
                                               : "sinfo knows of no partition that is up";
-  if (auto const asks = std::find(words.begin(), words.end(), "--init"); asks != words.end()) {
-    words.erase(asks);
-  }
+  auto const program = words.end() - static_cast<std::ptrdiff_t>(options.program.empty() ? 0 : 1 + options.args.size());
+  auto const asks = [](std::string const& word) { return word == "--init" || word == "--init=true"; };
+  words.erase(std::remove_if(words.begin(), program, asks), program);
   std::transform(words.begin(), words.end(), words.begin(), shell_quote);
   if (options.program.empty()) {
     words.emplace_back("train.py");
   }
-  std::fputs(job_script(failed ? std::vector<NodeKind>() : read_sinfo(told.said), join(words, " "), why).c_str(),
-             stdout);
+  auto const kinds = failed ? std::vector<NodeKind>() : read_sinfo(told.said);
+  std::fputs(job_script(kinds, join(words, " "), why, nodes_for_sbatch(options)).c_str(), stdout);
   return 0;
 }
 

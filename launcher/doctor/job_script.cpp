@@ -62,7 +62,8 @@ std::vector<NodeKind> read_sinfo(std::string_view text) {
   return kinds;
 }
 
-std::string job_script(std::vector<NodeKind> const& kinds, std::string const& command, std::string const& why_none) {
+std::string job_script(std::vector<NodeKind> const& kinds, std::string const& command, std::string const& why_none,
+                       std::string const& nodes) {
   std::string text =
       "#!/bin/bash\n"
       "# Written by cxxrun --init. To change: the number of nodes, the time, and the last lines.\n";
@@ -76,7 +77,8 @@ std::string job_script(std::vector<NodeKind> const& kinds, std::string const& co
   text += kinds.empty()
               ? "# " + printable(why_none) + ": choose partition and GPUs yourself.\n#SBATCH --partition=NAME\n"
               : "#SBATCH --partition=" + kind.partition + "\n";
-  text += "#SBATCH --nodes=" + std::to_string(std::clamp(kind.nodes, 1U, 2U)) + "\n#SBATCH --ntasks-per-node=1\n";
+  text += "#SBATCH --nodes=" + (nodes.empty() ? std::to_string(std::clamp(kind.nodes, 1U, 2U)) : nodes) +
+          "\n#SBATCH --ntasks-per-node=1\n";
   text += kind.cpus > 0 ? "#SBATCH --cpus-per-task=" + std::to_string(kind.cpus) + "\n" : "";
   text += kind.gpus > 0   ? "#SBATCH --gpus-per-node=" + std::to_string(kind.gpus) + "\n"
           : kinds.empty() ? "##SBATCH --gpus-per-node=8\n"

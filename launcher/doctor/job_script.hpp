@@ -24,8 +24,9 @@ struct NodeKind {
 [[nodiscard]] std::vector<NodeKind> read_sinfo(std::string_view text);
 
 /// For sbatch. Chooses the kind of node: prefers GPUs, then the default partition, then the larger number of nodes.
-/// `command`: the arguments of cxxrun. `why_none`: why `kinds` is empty.
+/// `command`: the arguments of cxxrun. `why_none`: why `kinds` is empty. `nodes`: for sbatch --nodes; "": two, or the
+/// one that there is.
 [[nodiscard]] std::string job_script(std::vector<NodeKind> const& kinds, std::string const& command,
-                                     std::string const& why_none);
+                                     std::string const& why_none, std::string const& nodes = "");
 
 }  // namespace cxxrun::launcher::doctor

@@ -13,10 +13,11 @@ struct Form {
   std::size_t words;  ///< number of words, including `word`
 };
 /// By Question::What.
-constexpr std::array<Form, 5> kForms{{{"who", 1}, {"status", 1}, {"events", 2}, {"stacks", 2}, {"logs", 3}}};
+constexpr std::array<Form, 6> kForms{
+    {{"who", 1}, {"status", 1}, {"events", 2}, {"follow", 2}, {"stacks", 2}, {"logs", 3}}};
 
 bool has_number(Question::What what) {
-  return what == Question::What::events || what == Question::What::logs;
+  return what == Question::What::events || what == Question::What::follow || what == Question::What::logs;
 }
 
 bool read_ranks(std::string_view text, std::vector<std::uint32_t>& ranks) {

@@ -3,6 +3,7 @@
 //   who              the job of this agent; the agent answers by itself
 //   status           the live table
 //   events AFTER     events after number AFTER, as far as they are kept
+//   follow AFTER     the same, once there is one; without one the answer comes after a few seconds
 //   stacks all       the stacks of all workers; `stacks 3,5`: of these ranks
 //   logs RANK BYTES  the last bytes of the log files of a worker
 //
@@ -18,7 +19,7 @@
 namespace cxxrun::launcher::live {
 
 struct Question {
-  enum class What : std::uint8_t { who, status, events, stacks, logs };
+  enum class What : std::uint8_t { who, status, events, follow, stacks, logs };
   What what = What::who;
   std::uint64_t number = 0;          ///< AFTER, BYTES
   std::vector<std::uint32_t> ranks;  ///< at most kMostRanks; empty: all

@@ -1,7 +1,9 @@
 // cxxrunctl: asks the agents of this node about their jobs and shows the answers. It changes nothing.
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/live/live.hpp"
 #include "launcher/live/question.hpp"
 #include "launcher/view/agents.hpp"
 #include "launcher/view/ctl_options.hpp"
@@ -79,9 +82,8 @@ int silent_agents(std::set<pid_t> const& silent) {
 
 int no_job(CtlOptions const& options) {
   auto const job = printable(options.job, 100);
-  complain((job.empty() ? "no job of cxxrun runs on this node"
-                        : "no job " + job + " of yours runs on this node, as far as its agents tell") +
-           std::string("; from elsewhere: srun --overlap --jobid=") +
+  complain("no job " + (job.empty() ? "" : job + " ") + "of yours runs on this node" +
+           (job.empty() ? "" : ", as far as its agents tell") + "; from elsewhere: srun --overlap --jobid=" +
            (job.empty() ? "JOB" : job.substr(0, job.find('.'))) + " --nodes=1 --ntasks=1 cxxrunctl");
   return kExitNoJob;
 }
@@ -136,41 +138,44 @@ int show_logs(Job const& job, CtlOptions const& options) {
     return no_answer(job, answer.error().context);
   }
   auto const tails = read_tails(*answer);
-  bool const terminal = isatty(STDOUT_FILENO) == 1;
-  auto const text = options.json ? *answer : tails_text(tails.items, static_cast<std::size_t>(options.lines), terminal);
+  auto const lines = static_cast<std::size_t>(options.lines);
+  std::string text = options.json ? "" : tails_text(tails.items, lines, isatty(STDOUT_FILENO) == 1);
+  for (auto i = tails.items.begin(); options.json && i != tails.items.end(); ++i) {
+    text += live::tail_json(i->rank, i->host, i->file, last_lines(i->text, lines));
+  }
   std::fwrite(text.data(), 1, text.size(), stdout);
   return tell_errors(job, tails.errors);
 }
 
-/// With `follow`: until the job is over. If another node takes over the job, only the events from then on are shown.
+/// With `follow`: until the verdict. If another node takes over the job, only the events from then on are shown.
 int show_events(Job const& job, CtlOptions const& options) {
-  std::string nonce;
-  for (std::uint64_t after = 0;;) {
-    auto const answer = ask(job, {live::Question::What::events, after, {}});
-    if (!answer && options.follow && after > 0 && answer.error().code == Errc::closed) {
-      return 0;  // the agent on this node has ended
+  using What = live::Question::What;
+  Bookmark mark;
+  for (;;) {
+    auto const answer = ask(job, {mark.after > 0 ? What::follow : What::events, mark.after, {}});
+    if (!answer && mark.after > 0 && answer.error().code == Errc::closed) {
+      return no_answer(job, "the agent on this node has ended, and has told of no verdict; others may go on");
     }
     if (!answer) {
       return no_answer(job, answer.error().context);
     }
     auto const events = read_events(*answer);
-    if (after > 0 && events.errors.empty() && events.nonce != nonce) {
-      after = 0;
-      nonce = events.nonce;
-      continue;  // another coordinator: read its events from the first
+    if (!advance(mark, events)) {
+      continue;
     }
-    nonce = events.nonce;
     for (auto const& event : events.items) {
-      after = std::max(after, event.number);
       std::fputs((event.line + "\n").c_str(), stdout);
     }
     if (!options.follow) {
       return tell_errors(job, events.errors);
     }
-    if (std::fflush(stdout) != 0) {
-      return 0;  // the reader is gone
+    bool const over = !events.items.empty() && events.items.back().last;
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || over) {
+      return 0;  // main() looks at the output
     }
-    std::this_thread::sleep_for(kFollowPause);  // also while there is no coordinator
+    if (!events.errors.empty() || mark.after == 0) {
+      std::this_thread::sleep_for(kFollowPause);  // there is no coordinator, or no event yet
+    }
   }
 }
 
@@ -201,10 +206,13 @@ int run(std::vector<std::string> const& arguments) {
     complain("several jobs run on this node, say which one: " + join(runs, ", "));
     return kExitUsage;
   }
-  int code = 0;
+  int code = silent.empty() || !options.job.empty() ? 0 : silent_agents(silent);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     std::fputs(i > 0 && !options.json && !options.check ? "\n" : "", stdout);
     code = std::max(code, show(jobs[i], options));
+    if (std::fflush(stdout) != 0) {
+      break;  // main() says why
+    }
   }
   return code;
 }
@@ -215,7 +223,13 @@ int run(std::vector<std::string> const& arguments) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): writing to a closed pipe returns an error instead
   try {
-    return cxxrun::launcher::view::run({argv + std::min(argc, 1), argv + argc});
+    int const code = cxxrun::launcher::view::run({argv + std::min(argc, 1), argv + argc});
+    // A full disk, or a closed descriptor. A reader of a pipe may stop early.
+    bool const written = (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) || errno == EPIPE;
+    if (!written) {
+      std::fprintf(stderr, "cxxrunctl: cannot write to standard output: %s\n", std::strerror(errno));
+    }
+    return written || code != 0 ? code : cxxrun::kExitSystem;
   } catch (std::exception const& error) {  // out of memory
     std::fprintf(stderr, "%s\n", cxxrun::os::explain_refusal("cxxrunctl", error).c_str());
     return cxxrun::kExitSystem;

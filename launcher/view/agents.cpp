@@ -20,7 +20,7 @@
 namespace cxxrun::launcher::view {
 namespace {
 
-constexpr std::size_t kMostAnswer = std::size_t{64} << 20U;
+constexpr std::size_t kMostAnswer = std::size_t{256} << 20U;  // 16,384 stacks of 100 frames
 
 bool is_ours(std::string const& path) {
   struct stat facts {};

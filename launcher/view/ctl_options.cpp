@@ -40,7 +40,8 @@ Result<Verb> verb_of(std::string const& word) {
   auto const nearest = nearest_word(word, {kVerbs.begin(), kVerbs.end()});
   return expected(printable(word, 60) + " is not a command of this program" +
                   (nearest ? "; did you mean " + *nearest + "?"
-                           : "; the commands are " + join({kVerbs.begin(), kVerbs.end()}, ", ")));
+                           : "; the commands are " + join({kVerbs.begin(), kVerbs.end()}, ", ") +
+                                 "; for a run of that id: cxxrunctl status " + printable(word, 60)));
 }
 
 /// [VERB] [RANKS] [JOB]
@@ -99,8 +100,8 @@ Command ctl_command(CtlOptions& o) {
       "       cxxrunctl logs RANK [JOB]        the end of what one of them has written to files\n"
       "       cxxrunctl events [JOB]           what has happened to it\n"
       "Looks at a running job of cxxrun from one of its nodes, and changes nothing.\n",
-      "JOB is the number of a Slurm job, its step (4711.0) or the id of a run; without it all that run on this node\n"
-      "are shown. RANKS: 3 or 3,5 or all. Manual: man cxxrunctl\n"
+      "JOB is the number of a Slurm job, its step (4711.0) or, behind a command, the id of a run; without it all jobs\n"
+      "on this node are shown. RANKS: 3 or 3,5 or all. Manual: man cxxrunctl\n"
       "Exit codes: 0 shown, 1 --check found a job that stands still or is not running, 100 bad arguments,\n"
       "111 no answer, 113 no such job here.\n",
       {{"",

@@ -16,6 +16,8 @@ constexpr std::size_t kShownNodes = 11;
 constexpr std::size_t kShownEvents = 4;
 constexpr std::size_t kShownFrames = 6;
 constexpr std::size_t kLongestHost = 15;
+constexpr std::size_t kLongestRanks = 11;
+constexpr std::size_t kNamesWidth = kLongestHost + kLongestRanks + 2;
 constexpr Millis kLeastStill{10'000};
 constexpr int kStillSteps = 10;  // no step for so many times the usual time of one: the job stands still
 constexpr Millis kSilent{15'000};
@@ -171,7 +173,7 @@ std::string letters_of(Node const& node) {
 /// A row of the table without its last cell. Names are aligned left, numbers right; a cell that is too long pushes the
 /// others to the right.
 std::string cells(std::array<std::string, 8> const& texts) {
-  constexpr std::array<std::size_t, 8> kWidths{kLongestHost, 11, 8, 9, 8, 4, 7, 5};
+  constexpr std::array<std::size_t, 8> kWidths{kLongestHost, kLongestRanks, 8, 9, 8, 4, 7, 5};
   constexpr std::size_t kNames = 2;
   std::string row;
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -197,13 +199,14 @@ std::string row_of(Table const& table, Node const& node) {
     slowest = std::max(slowest, worker.per_step.value_or(Millis{0}));
   }
   std::string const per_step = slowest > Millis{0} ? seconds_text(slowest) : "-";
-  std::string const note = node.generation != table.generation ? " of generation " + std::to_string(node.generation)
-                           : node.heard_ago > kSilent          ? " silent for " + elapsed_text(node.heard_ago)
+  std::string const note = node.generation != table.generation ? "of generation " + std::to_string(node.generation)
+                           : node.heard_ago > kSilent          ? "silent for " + elapsed_text(node.heard_ago)
                                                                : "";
   auto const text = cells({node.host, ranks_of(node), std::to_string(step), per_step, std::to_string(begun),
                            std::to_string(waits), std::to_string(memory), std::to_string(permille / 10) + "%"}) +
                     letters_of(node);
-  return (text + note).substr(0, kColumns) + "\n";
+  // Beside a note the figures, which are old, would leave no room for it.
+  return (note.empty() ? text : text.substr(0, kNamesWidth) + note).substr(0, kColumns) + "\n";
 }
 
 }  // namespace
@@ -300,17 +303,20 @@ std::string stacks_text(std::vector<Stack> stacks, bool all) {
   return text;
 }
 
+std::string last_lines(std::string const& text, std::size_t lines) {
+  auto from = text.size();
+  for (std::size_t count = 0; from > 0; --from) {
+    if (text[from - 1] == '\n' && from != text.size() && ++count == lines) {
+      break;
+    }
+  }
+  return lines == 0 ? "" : text.substr(from);
+}
+
 std::string tails_text(std::vector<Tail> const& tails, std::size_t lines, bool terminal) {
   std::string text;
   for (auto const& tail : tails) {
-    auto const end = tail.text.size();
-    auto from = end;
-    for (std::size_t count = 0; from > 0; --from) {
-      if (tail.text[from - 1] == '\n' && from != end && ++count == lines) {
-        break;
-      }
-    }
-    auto last = lines == 0 ? "" : tail.text.substr(from);
+    auto const last = last_lines(tail.text, lines);
     text += (tails.size() > 1 ? "==> " + tail.host + ":" + tail.file + " <==\n" : "") +
             (terminal ? printable_lines(last) : last) + (last.empty() || last.back() == '\n' ? "" : "\n");
   }

@@ -20,6 +20,8 @@ struct Judgement {
 [[nodiscard]] std::string status_text(Table const& table, bool all);
 /// Shows equal stacks once, with their ranks; the most common stack comes last. `all`: all frames.
 [[nodiscard]] std::string stacks_text(std::vector<Stack> stacks, bool all);
+/// As many bytes of its end as make so many lines.
+[[nodiscard]] std::string last_lines(std::string const& text, std::size_t lines);
 /// The last lines of each file. If there are several files, a line above names each. `terminal`: control characters
 /// become '?'.
 [[nodiscard]] std::string tails_text(std::vector<Tail> const& tails, std::size_t lines, bool terminal);

@@ -201,9 +201,25 @@ Events read_events(std::string const& answer) {
     }
     auto const count = number(json, "number");
     json.erase("number");
-    events.items.push_back({count, json.dump(-1, ' ', true, Json::error_handler_t::replace)});
+    events.items.push_back(
+        {count, json.dump(-1, ' ', true, Json::error_handler_t::replace), at(json, "kind") == "verdict"});
   }
   return events;
+}
+
+bool advance(Bookmark& mark, Events const& events) {
+  if (events.errors.empty()) {  // else nobody coordinates now, and there is no nonce
+    bool const same = mark.after == 0 || events.nonce == mark.nonce;
+    mark.nonce = events.nonce;
+    if (!same) {
+      mark.after = 0;
+      return false;
+    }
+  }
+  for (auto const& event : events.items) {
+    mark.after = std::max(mark.after, event.number);
+  }
+  return true;
 }
 
 std::string table_json(Table const& table, std::string const& says, bool well) {

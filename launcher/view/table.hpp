@@ -90,12 +90,20 @@ struct Items {
 [[nodiscard]] Items<Tail> read_tails(std::string const& answer);
 struct Event {
   std::uint64_t number = 0;
-  std::string line;  ///< of events.jsonl
+  std::string line;   ///< of events.jsonl
+  bool last = false;  ///< the verdict: the job is over
 };
 struct Events : Items<Event> {
   std::string nonce;  ///< of the coordinator; each coordinator numbers its events from 1
 };
 [[nodiscard]] Events read_events(std::string const& answer);
+/// How far events have been read, and of which coordinator.
+struct Bookmark {
+  std::uint64_t after = 0;
+  std::string nonce;
+};
+/// Moves it behind these events. False: they are another coordinator's, whose events are to be read from the first.
+[[nodiscard]] bool advance(Bookmark& mark, Events const& events);
 
 /// One line of JSON for programs (docs/use/live.md). `says`, `well`: the Judgement.
 [[nodiscard]] std::string table_json(Table const& table, std::string const& says, bool well);

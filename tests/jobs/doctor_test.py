@@ -250,6 +250,10 @@ class Doctor(JobCase):
         for how in ("-m", "--no-python", "--run-path", "--max-restarts 3 --warm"):
             told = self.run_job("--init", *how.split(), "trainer", env={"PATH": self.dir}).stdout
             self.assertTrue(told.endswith(f"\nsrun cxxrun --doctor {how} trainer || exit\nsrun cxxrun {how} trainer\n"), told)
+        for asks in ("--init=true", "--init --init"):
+            told = self.run_job(*asks.split(), "--nnodes=4", "train.py", "--init", env={"PATH": self.dir}).stdout
+            self.assertTrue(told.endswith("\nsrun cxxrun --nnodes=4 train.py --init\n"), told)
+            self.assertIn("\n#SBATCH --nodes=4\n", told)
         with open(self.path("sinfo"), "w") as f:
             f.write("#!/bin/sh\necho 'sinfo: error: no controller' >&2; exit 1\n")
         os.chmod(self.path("sinfo"), 0o755)

@@ -81,6 +81,7 @@ class OneNode(LiveCase):
         self.go(0, 1)
         table = self.await_table(me, lambda table: all(worker.get("per_step_ms") for worker in table["workers"]), "it trains")
         self.assertRegex(table["says"], r"^trains: step \d+, 0\.\d+ s a step$")
+        self.assertEqual([worker["waits"] for worker in table["workers"]], [False, False])  # it begins no collective
         screen = self.ctl("status", me)
         self.assertRegex(screen, rf"^{me} trains: step \d+, ")
         self.assertIn("\nnode  ", screen)
@@ -101,6 +102,11 @@ class OneNode(LiveCase):
         tail = self.ctl("logs", "1", me)
         self.assertIn("hello from 1\n", tail)
         self.assertNotIn("hello from 0\n", tail)
+        self.assertEqual({json.loads(line)["text"] for line in self.ctl("logs", "1", me, "--json", "-n", "0").splitlines()}, {""})
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([CTL, "status", me], env=self.environment(), stdout=full, stderr=subprocess.PIPE, timeout=GUARD)
+        self.assertEqual(done.returncode, 111)
+        self.assertIn(b"cannot write to standard output: No space left on device", done.stderr)
         events = [json.loads(line) for line in self.ctl("events", me).splitlines()]
         self.assertEqual([event["kind"] for event in events if event["kind"] != "time"], ["node_joined", "formed", "started"])
 
@@ -109,8 +115,9 @@ class OneNode(LiveCase):
         follow = subprocess.Popen([CTL, "events", "-f", me], env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertIn(b"node_joined", follow.stdout.readline())
         self.end(job)
-        self.assertIn(follow.wait(GUARD), (0, 111))  # it has nobody to ask any more
-        follow.communicate()
+        told, said = follow.communicate(timeout=GUARD)
+        self.assertEqual((follow.returncode, said), (0, b""))
+        self.assertEqual(json.loads(told.splitlines()[-1])["kind"], "verdict")
         self.ctl("status", me, code=113)
         self.assertIn("no job " + me, self.said)
 
@@ -130,9 +137,25 @@ class OneNode(LiveCase):
         os.kill(agent, signal.SIGSTOP)  # and so is cxxrun itself
         self.ctl("status", me, code=111)
         self.assertRegex(self.said, rf"does not answer within 1 s: pid (.*\b)?{agent}\b")
+        other = self.start("--standalone", *self.python_worker(TRAINER, "train.py"), env=PACKAGE)
+        self.await_events(3, "up")
+        self.assertIn("coordinated on", self.ctl("status", code=111))  # one that answers hides nobody
+        self.assertRegex(self.said, rf"does not answer within 1 s: pid (.*\b)?{agent}\b")
+        self.end(other)
         os.kill(agent, signal.SIGCONT)
         self.ctl("status", me)
         self.end(job)
+
+    def test_an_agent_that_is_killed_does_not_end_its_events_as_a_verdict_does(self):
+        job = self.begin(ranks=1)
+        follow = subprocess.Popen([CTL, "events", "-f", self.run_id()], env=self.environment(), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE)
+        next(line for line in follow.stdout if b'"started"' in line)
+        os.kill(job.agent_pid(), signal.SIGKILL)
+        said = follow.communicate(timeout=GUARD)[1]
+        self.assertEqual(follow.returncode, 111)
+        self.assertIn(b"has ended, and has told of no verdict", said)
+        job.wait()
 
     def test_what_is_not_understood_is_refused_without_harm(self):
         job = self.begin(ranks=1)

@@ -34,6 +34,7 @@ TEST_CASE("job_script: GPUs come first, then the default partition", "[unit]") {
         "srun cxxrun train.py\n");
   CHECK(job_script({{"a", false, 5, 1, 1, ""}, {"b", true, 1, 1, 1, ""}}, "t", "")
             .find("--partition=b\n#SBATCH --nodes=1\n") != std::string::npos);
+  CHECK(job_script(kinds, "--nnodes=2:4 t", "", "2-4").find("\n#SBATCH --nodes=2-4\n") != std::string::npos);
 }
 
 TEST_CASE("job_script: without Slurm it says what to fill in, and why", "[unit]") {

@@ -58,7 +58,8 @@ TEST_CASE("cxxrunctl: ranks come before the job") {
 TEST_CASE("cxxrunctl: what is no command line is refused in a line that says what to type") {
   CHECK(refused({"stauts"}) == "cxxrunctl: stauts is not a command of this program; did you mean status?\n");
   CHECK(refused({"page"}) ==
-        "cxxrunctl: page is not a command of this program; the commands are status, stacks, logs, events\n");
+        "cxxrunctl: page is not a command of this program; the commands are status, stacks, logs, events; for a run of "
+        "that id: cxxrunctl status page\n");
   CHECK(refused({"logs"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
   CHECK(refused({"logs", "1,2"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
   CHECK(refused({"stacks", "run"}) ==

@@ -103,8 +103,10 @@ TEST_CASE("status: a worker that is stopped, and a node that is silent, come fir
   stopped[7] = 'T';
   auto const json = job({node("node1", 0, {healthy(), healthy()}), node("node2", 2, {stopped, healthy()})});
   CHECK(says(json) == "STANDS STILL: rank 2 on node2 is stopped (SIGSTOP)");
-  CHECK(says(job({node("node1", 0, {healthy()}), node("node2", 1, {healthy()}, 17'000)})) ==
-        "is SILENT in part: no word from node2 for 17.0 s");
+  auto const silent = job({node("node1", 0, {healthy()}), node("node2", 1, {healthy()}, 17'000)});
+  CHECK(says(silent) == "is SILENT in part: no word from node2 for 17.0 s");
+  CHECK(status_text(table_of(silent), false).find("\nnode2           1           silent for 17.0 s\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("status: without training steps, without pulses and outside of a generation it says what is known") {
@@ -216,6 +218,7 @@ TEST_CASE("logs: the last lines, as they are in a pipe and harmless on a termina
   CHECK(tails_text({{3, "node1", "/x", "a\nb\n"}, {3, "node1", "/y", ""}}, 1, false) ==
         "==> node1:/x <==\nb\n==> node1:/y <==\n");
   CHECK(tails_text(one, 0, false).empty());
+  CHECK(last_lines("a\nb\n", 1) == "b\n");
 }
 
 TEST_CASE("events: each is the line of events.jsonl") {
@@ -225,5 +228,19 @@ TEST_CASE("events: each is the line of events.jsonl") {
   CHECK(events.nonce == "n1");
   CHECK(events.items[0].number == 7);
   CHECK(events.items[0].line == R"({"time":"t","at_s":1.5,"kind":"started"})");
+  CHECK_FALSE(events.items[0].last);
   CHECK(events.errors.size() == 1);
+  CHECK(read_events("{\"number\":8,\"kind\":\"verdict\"}\n").items.at(0).last);
+}
+
+TEST_CASE("events: whoever follows reads each once, also after an error, and those of another coordinator anew") {
+  Bookmark mark;
+  CHECK(advance(mark, read_events("{\"nonce\":\"n1\"}\n{\"number\":7}\n")));
+  CHECK(advance(mark, read_events("{\"error\":\"no coordinator\"}\n")));
+  CHECK(advance(mark, read_events("{\"nonce\":\"n1\"}\n")));
+  CHECK(mark.after == 7);
+  CHECK_FALSE(advance(mark, read_events("{\"nonce\":\"n2\"}\n{\"number\":9}\n")));
+  CHECK(mark.after == 0);
+  CHECK(advance(mark, read_events("{\"nonce\":\"n2\"}\n{\"number\":1}\n")));
+  CHECK(mark.after == 1);
 }
