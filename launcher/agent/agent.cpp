@@ -307,7 +307,6 @@ class Agent {
     auto const& generation = action.generation;
     hosting_.on_workers_start();
     page_.set_frozen(false);
-    make_directories(generation);
     if (auto const find = std::exchange(find_cpus_, {})) {  // before the first workers: the same for every generation
       auto plan = find();
       if (!plan.note.empty()) {
@@ -317,7 +316,7 @@ class Agent {
     }
     config_.facts.segment = memory_.begin(static_cast<std::size_t>(config_.facts.workers));
     supervisor_->start(generation.number,
-                       plan_workers(generation, config_.options, config_.facts, config_.environment));
+                       plan_workers(generation, config_.options, facts_of(generation), config_.environment));
     // A process manager answers the MPI_Init of a rank once. Asked again it may leave MPI_Init waiting for ever, as
     // srun's does; where it cannot be asked at all, MPI_Init fails.
     config_.facts.mpi_descriptors.clear();
@@ -331,16 +330,21 @@ class Agent {
 
   void perform(agent::RunCheck const& action) {
     auto const& generation = action.generation;
-    make_directories(generation);
     supervisor_->start(generation.number,
-                       {plan_check(generation, config_.options, config_.facts, config_.environment)});
+                       {plan_check(generation, config_.options, facts_of(generation), config_.environment)});
   }
 
-  /// For the output of this node's workers.
-  void make_directories(rendezvous::Generation const& generation) const {
-    if (auto const made = make_worker_dirs(config_.facts.log_root, generation.number, generation.local_size); !made) {
-      log(Level::error, made.error().message());
+  /// What to plan this generation with. Where its directories cannot be made, it has no files, and the console has all
+  /// output.
+  NodeFacts facts_of(rendezvous::Generation const& generation) {
+    auto facts = config_.facts;
+    if (auto const made = make_worker_dirs(facts.log_root, generation.number, generation.local_size); !made) {
+      if (std::exchange(without_files_, generation.number) != generation.number) {  // its check may have said it
+        log(Level::error, made.error().message());
+      }
+      facts.log_root.clear();
     }
+    return facts;
   }
 
   void perform(agent::StopWorkers const& action) {
@@ -391,7 +395,8 @@ class Agent {
     if (failed_) {
       log(Level::error, os::explain(*failed_));
     }
-    auto const instead = hosting_.requeue(end_watch_.checkpoint_passed(), end_watch_.limit_reached());
+    auto const instead =
+        hosting_.requeue({end_watch_.checkpoint_passed(), end_watch_.checkpoint_late(), end_watch_.limit_reached()});
     if (exit_) {
       keeper_.release();  // no other node needs the port: every agent has left, or another node coordinates
     }
@@ -491,6 +496,7 @@ class Agent {
   std::optional<agent::Exit> exit_;
   std::optional<Error> failed_;
   bool said_no_shrink_ = false;
+  std::uint64_t without_files_ = 0;  ///< the newest generation whose directories could not be made
 };
 
 }  // namespace

@@ -299,8 +299,8 @@ bool Hosting::tell_verdict(LogPump& pump) {
   return true;
 }
 
-std::optional<int> Hosting::requeue(bool checkpoint_passed, bool limit_reached) {
-  return verdict_ ? requeue_.conclude(*verdict_, checkpoint_passed, limit_reached) : std::nullopt;
+std::optional<int> Hosting::requeue(Reached const& reached) {
+  return verdict_ ? requeue_.conclude(*verdict_, reached) : std::nullopt;
 }
 
 void Hosting::abandon() {

@@ -78,7 +78,7 @@ class Hosting {
   bool tell_verdict(LogPump& pump);
   /// After the verdict: asks Slurm for a requeue if the end of the job is a reason for one. Returns the exit code that
   /// takes the place of the verdict's, if any.
-  [[nodiscard]] std::optional<int> requeue(bool checkpoint_passed, bool limit_reached);
+  [[nodiscard]] std::optional<int> requeue(Reached const& reached);
 
  private:
   void make_coordinator(std::string const& fence_dir);

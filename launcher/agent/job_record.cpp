@@ -22,7 +22,6 @@
 namespace cxxrun::launcher {
 namespace {
 
-constexpr std::size_t kErrorFileBytes = std::size_t{1} << 20U;
 constexpr Millis kFilePatience{2000};  // with a file system that hangs
 constexpr std::size_t kMaxPendingBytes = std::size_t{4} << 20U;
 
@@ -88,7 +87,7 @@ struct JobRecord::Queue {
 };
 
 void hand_error_file(std::string const& from, std::string const& to, ExitStatus const& status) {
-  if (auto const text = read_worker_file(from, kErrorFileBytes); !text.empty()) {
+  if (auto const text = read_error_file(from); !text.empty()) {
     check_written(os::write_path(to, error_file_for_caller(text, status)), to);
   }
 }

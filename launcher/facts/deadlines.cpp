@@ -15,6 +15,8 @@ using std::chrono::duration_cast;
 using std::chrono::seconds;
 
 constexpr std::int64_t kYear = 366LL * 86'400;
+/// Of --time-limit: ten years. A TimePoint has no room for more than 292.
+constexpr Millis kLongest{3660LL * 86'400'000};
 /// A job without a limit gets an end this long after its start, as seen in steps of Slurm 24.11.5 and 26.05.5.
 constexpr std::int64_t kNever = 365LL * 86'400;
 
@@ -84,7 +86,7 @@ Result<Millis> parse_time_limit(std::string_view text) {
     numbers.insert(numbers.begin(), 0);
   }
   numbers.resize(3, 0);
-  return Millis((((*days * 24 + numbers[0]) * 60 + numbers[1]) * 60 + numbers[2]) * 1000);
+  return std::min(Millis((((*days * 24 + numbers[0]) * 60 + numbers[1]) * 60 + numbers[2]) * 1000), kLongest);
 }
 
 SlurmConf parse_slurm_conf(std::string_view text) {
@@ -123,6 +125,7 @@ EndPlan plan_end(std::optional<CheckpointSignal> const& checkpoint, Millis time_
     plan.end = start + time_limit;
     plan.ours = true;
   }
+  plan.late = checkpoint && plan.end && *plan.end - checkpoint->before <= start;
   if (checkpoint && !plan.end) {
     plan.notes.push_back(
         "--checkpoint-signal has no effect: nobody says when the job ends; add --time-limit, with the "

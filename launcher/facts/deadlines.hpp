@@ -48,6 +48,7 @@ struct EndPlan {
   std::optional<TimePoint> end;
   bool ours = false;  ///< the end is that of --time-limit, so cxxrun itself ends the job
   std::optional<CheckpointSignal> checkpoint;
+  bool late = false;               ///< its signal was due before the start
   std::vector<std::string> notes;  ///< options that have no effect here
 };
 /// Seconds since 1970 as text; "" if not set.

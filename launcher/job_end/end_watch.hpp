@@ -40,6 +40,8 @@ class EndWatch {
   void cancel() { timer_.cancel(); }
   /// Whether the checkpoint signal was passed to any generation.
   [[nodiscard]] bool checkpoint_passed() const { return machine_.state.passed; }
+  /// Whether it was due before cxxrun started.
+  [[nodiscard]] bool checkpoint_late() const { return plan_.late; }
   /// Whether --time-limit, if only cxxrun enforces it, is reached or nearly so: the clocks of two nodes differ a
   /// little.
   [[nodiscard]] bool limit_reached() const;

@@ -31,8 +31,9 @@ std::optional<std::string> field(std::string_view line, std::string const& key) 
 }
 
 /// Without --progress-path: whether such an end counts as progress.
-bool lasted(Ended how) {
-  return how == Ended::stopped || how == Ended::limit || how == Ended::checkpointed;
+bool lasted(Facts const& facts) {
+  bool const until_signal = facts.how == Ended::checkpointed && !facts.late;
+  return facts.how == Ended::stopped || facts.how == Ended::limit || until_signal;
 }
 
 bool is_one_of(std::string const& word, std::initializer_list<char const*> words) {
@@ -260,7 +261,7 @@ Decision decide(Facts const& facts, Result<JobState> const& job, std::uint32_t m
   Decision decision;
   // Entries of this run or a later one are of another job: Slurm reuses job ids one day.
   std::erase_if(history.runs, [&](Run const& run) { return run.restarts >= facts.restarts; });
-  bool const progress = facts.progress.value_or(lasted(facts.how));
+  bool const progress = facts.progress.value_or(lasted(facts));
   history.runs.push_back({facts.restarts, name_of(facts.how), progress});
   decision.history = std::move(history);
   decision.history.faults = facts.faults;

@@ -82,6 +82,7 @@ struct Facts {
   std::optional<bool> progress;                 ///< whether --progress-path has changed; nothing without the option
   std::string recent{};                         ///< as Slurm writes times: the job survived preemptions before this
   std::vector<rendezvous::NodeFault> faults{};  ///< of the nodes, also of earlier runs
+  bool late = false;                            ///< the checkpoint signal was due before the run began
 };
 struct Decision {
   bool requeue = false;

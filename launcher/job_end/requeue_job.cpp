@@ -212,8 +212,7 @@ std::string RequeueJob::look_why(rendezvous::Verdict const& verdict) {
   return requeue::end_reason(*seen_, restart_count(environment_), local_time(kRecent), local_time({}));
 }
 
-std::optional<int> RequeueJob::conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed,
-                                        bool limit_reached) {
+std::optional<int> RequeueJob::conclude(rendezvous::Verdict const& verdict, Reached const& reached) {
   auto const job = requeue::job_name(environment_);
   auto const advise = [&](requeue::JobState const* again) {
     if (auto const advice = requeue::exclusion_advice(verdict.node_faults, job, again); !advice.empty()) {
@@ -221,7 +220,8 @@ std::optional<int> RequeueJob::conclude(rendezvous::Verdict const& verdict, bool
     }
   };
   requeue::Facts facts;
-  facts.how = requeue::how_it_ended(verdict, checkpoint_passed, limit_reached);
+  facts.how = requeue::how_it_ended(verdict, reached.checkpoint, reached.limit);
+  facts.late = reached.late;
   if (active() && facts.how == requeue::Ended::success) {
     unlink(history_path().c_str());
   }

@@ -25,6 +25,13 @@ struct Footprint {
 };
 [[nodiscard]] Footprint look_at(std::string const& path);
 
+/// Which moments the run has reached.
+struct Reached {
+  bool checkpoint = false;  ///< the checkpoint signal was passed to workers
+  bool late = false;        ///< it was due before the run began
+  bool limit = false;       ///< --time-limit
+};
+
 class RequeueJob {
  public:
   /// Both arguments outlive it.
@@ -40,8 +47,7 @@ class RequeueJob {
   /// After that: asks Slurm for a requeue if the end of the job is a reason for one, and logs one line about it. Takes
   /// at most 10 s if slurmctld does not answer. Returns the exit code that replaces the verdict's, if any. It names
   /// nodes that caused failures more than once, also without --requeue.
-  [[nodiscard]] std::optional<int> conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed,
-                                            bool limit_reached);
+  [[nodiscard]] std::optional<int> conclude(rendezvous::Verdict const& verdict, Reached const& reached);
 
  private:
   [[nodiscard]] bool active() const;

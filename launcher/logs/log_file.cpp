@@ -68,6 +68,12 @@ std::string read_worker_file(std::string const& path, std::size_t limit) {
   return directory ? directory.read(os::name_in(path), limit).value_or("") : "";
 }
 
+std::string read_error_file(std::string const& path) {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  auto text = read_worker_file(path, kMost + 1);
+  return text.size() > kMost ? std::string() : text;
+}
+
 Result<void> LogFile::open(std::string path, Rotation rotation) {
   path_ = std::move(path);
   rotation_ = rotation;

@@ -25,6 +25,9 @@ void remove_log_file(std::string const& path);
 [[nodiscard]] Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes);
 /// Reads at most `limit` bytes of a regular file that a worker has written; "" if there is none.
 [[nodiscard]] std::string read_worker_file(std::string const& path, std::size_t limit);
+/// A worker's error file, which may hold the stack of each thread. "" if there is none, or if it has more than 1 MiB: a
+/// part of it would be no JSON.
+[[nodiscard]] std::string read_error_file(std::string const& path);
 
 /// A stream's stdout.log or stderr.log: appended to, never truncated, and rotated.
 class LogFile {

@@ -65,6 +65,10 @@ Explanation killed_by_kernel(MemoryFacts const& memory, std::string const& how, 
   return {how + "killed by the kernel: " + shortage(memory) + amounts, relief(memory), memory.reached.has_value()};
 }
 
+Explanation limit_on_time() {
+  return {"limit on CPU time reached", "raise `ulimit -t`", true};
+}
+
 Explanation explain_kill(DeathFacts const& facts) {
   if (facts.lease_over) {
     return {"killed by cxxrun's parent process: the lease of this node had run out",
@@ -74,6 +78,9 @@ Explanation explain_kill(DeathFacts const& facts) {
   auto const kills = memory.kills ? *memory.kills : memory.machine.value_or(0);
   if (memory.kills && kills >= facts.killed) {
     return killed_by_kernel(memory, "", amounts(facts));
+  }
+  if (facts.time_used_up) {
+    return limit_on_time();
   }
   if (kills > facts.larger) {
     return killed_by_kernel(memory, "probably ", amounts(facts));
@@ -163,8 +170,10 @@ std::string core_advice(DeathFacts const& facts) {
     return {};
   }
   if (pattern.front() != '|') {
-    bool const own = pattern.find("%p") != std::string::npos || pattern.find("%P") != std::string::npos;
-    return "core file: " + printable(pattern) + (own ? "" : ", which the core of another rank may have replaced");
+    bool const has_pid = pattern.find("%p") != std::string::npos;
+    std::string const end = facts.core_uses_pid && !has_pid ? "." + std::to_string(facts.pid) : "";  // by the kernel
+    bool const own = has_pid || !end.empty() || pattern.find("%P") != std::string::npos;
+    return "core file: " + printable(pattern) + end + (own ? "" : ", which the core of another rank may have replaced");
   }
   std::string const program = split(trim(pattern.substr(1)), ' ').front();
   return "core piped to " + printable(program) +
@@ -175,7 +184,7 @@ std::string core_advice(DeathFacts const& facts) {
 Explanation explain_signal(DeathFacts const& facts) {
   switch (facts.status.value) {
     case SIGBUS: return explain_files(facts);
-    case SIGXCPU: return {"limit on CPU time reached", "raise `ulimit -t`", true};
+    case SIGXCPU: return limit_on_time();
     case SIGXFSZ: return {"limit on the size of files reached", "raise `ulimit -f`", true};
     default: return {};
   }

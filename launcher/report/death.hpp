@@ -37,15 +37,17 @@ struct PathFacts {
 struct DeathFacts {
   ExitStatus status;
   int pid = 0;
-  bool lease_over = false;   ///< cxxrun's parent process has killed this node's workers
-  std::uint64_t peak = 0;    ///< largest resident set in bytes; 0: unknown
-  std::uint32_t killed = 1;  ///< workers that died of a SIGKILL not sent by cxxrun, this one included
-  std::uint32_t larger = 0;  ///< those of them with a larger peak
+  bool lease_over = false;    ///< cxxrun's parent process has killed this node's workers
+  bool time_used_up = false;  ///< it has had all the CPU time that its hard limit allows
+  std::uint64_t peak = 0;     ///< largest resident set in bytes; 0: unknown
+  std::uint32_t killed = 1;   ///< workers that died of a SIGKILL not sent by cxxrun, this one included
+  std::uint32_t larger = 0;   ///< those of them with a larger peak
   MemoryFacts memory;
   bool has_stdin = false;        ///< it reads cxxrun's standard input
   std::string said;              ///< the end of its stderr
   std::vector<PathFacts> paths;  ///< examined after its death, if needs_probe()
   std::string core_pattern;      ///< /proc/sys/kernel/core_pattern
+  bool core_uses_pid = false;    ///< /proc/sys/kernel/core_uses_pid
   Explanation limit;             ///< from explain_limits()
   Explanation gpu;               ///< from explain_xids(), since the start
 };

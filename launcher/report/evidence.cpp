@@ -40,6 +40,13 @@ std::string_view last_lines(std::string_view lines, std::size_t most) {
   return lines.substr(begin < lines.size() ? begin : cut);
 }
 
+/// Whether Python goes on as if the exception that follows had not been raised. Its own words for that differ by
+/// release: "in: ", "on ", "while calling ".
+bool begins_ignored(std::string_view line) {
+  return line.starts_with("Exception ignored ") || line == "Error in atexit._run_exitfuncs:" ||
+         line == "--- Logging error ---";
+}
+
 }  // namespace
 
 void Reason::add(std::string_view line) {
@@ -54,14 +61,15 @@ void Reason::add(std::string_view line) {
     in_traceback_ = true;
     return;
   }
-  if (line.starts_with("Exception ignored in")) {
+  if (begins_ignored(line)) {
     ignored_ = true;
     return;
   }
   bool const is_cause = line.starts_with("The above exception was the");
   if (is_cause || line.starts_with("During handling of the above exception")) {
-    chained_ = true;
+    chained_ = !passed_over_;
     caused_ = is_cause;
+    ignored_ = passed_over_;  // the whole chain is
     return;
   }
   auto found = meaning_of(line);
@@ -69,8 +77,9 @@ void Reason::add(std::string_view line) {
     in_traceback_ = false;
     found.strength = std::max(found.strength, Strength::explains);
   }
-  if (found.strength >= Strength::explains && std::exchange(ignored_, false)) {
-    found.strength = Strength::hints;
+  if (found.strength >= Strength::explains) {
+    passed_over_ = std::exchange(ignored_, false);
+    found.strength = passed_over_ ? Strength::hints : found.strength;
   }
   // An exception raised while another one is handled is its consequence if their roles differ: one of the two is a
   // victim's. The same holds for one that is raised from an exception that every restart would bring again.

@@ -45,7 +45,7 @@ class Reason {
   /// of the reason.
   void add(std::string_view line);
   /// Lines are missing before the next one.
-  void skip() { in_traceback_ = chained_ = ignored_ = details_ = false; }
+  void skip() { in_traceback_ = chained_ = ignored_ = passed_over_ = details_ = false; }
   /// At most kToldBytes; "" = no line says why.
   [[nodiscard]] std::string const& told() const { return told_; }
   [[nodiscard]] rendezvous::Role role() const { return meaning_.role; }
@@ -59,6 +59,7 @@ class Reason {
   bool chained_ = false;       ///< the next exception was raised while the last one was handled
   bool caused_ = false;        ///< the next exception was raised from the last one
   bool ignored_ = false;       ///< Python ignores the next exception
+  bool passed_over_ = false;   ///< it has ignored the last one
   bool details_ = false;       ///< the next line completes `told_`
 };
 

@@ -58,9 +58,11 @@ constexpr std::array kSigns{
     Sign{"Exception:", Strength::tells},
     Sign{"panicked at ", Strength::explains},
     Sign{"Segmentation fault", Strength::tells},
-    Sign{"terminate called after ", Strength::tells},
+    Sign{"terminate called ", Strength::tells},
+    Sign{"libc++abi: ", Strength::tells},
     Sign{"error while loading shared libraries: ", Strength::tells},
     Sign{"symbol lookup error: ", Strength::tells},
+    Sign{"' not found (required by ", Strength::tells},  // "version `GLIBC_2.38'"
     Sign{": No module named ", Strength::tells},
     Sign{": can't open file '", Strength::tells},
     Sign{"NCCL WARN", Strength::hints},
@@ -71,7 +73,7 @@ constexpr std::array<std::string_view, 5> kAborts{"free(): ", "malloc(): ", "dou
                                                   "*** stack smashing detected"};
 
 /// Words that mean something only at the start or end of a line, or that give a meaning to the lines that follow.
-constexpr std::array<std::string_view, 10> kOthers{"Error",
+constexpr std::array<std::string_view, 11> kOthers{"Error",
                                                    "Exception",
                                                    "KeyboardInterrupt",
                                                    "what():",
@@ -80,6 +82,7 @@ constexpr std::array<std::string_view, 10> kOthers{"Error",
                                                    "The above exception was the",
                                                    "Last error:",
                                                    "Current thread 0x",
+                                                   "--- Logging error ---",
                                                    kFatal};
 
 using Words = std::array<std::string_view, kSigns.size() + kOthers.size() + kAborts.size()>;

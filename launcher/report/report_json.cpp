@@ -221,8 +221,14 @@ std::string error_file_message(std::string const& text) {
 }
 
 std::string error_file_for_caller(std::string const& text, ExitStatus const& status) {
-  SortedJson json = SortedJson::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("message") || !json.at("message").is_object()) {
+  constexpr int kDeepest = 100;  // dump() calls itself for each level
+  bool too_deep = false;
+  auto const look = [&too_deep](int depth, SortedJson::parse_event_t /*event*/, SortedJson const& /*value*/) {
+    too_deep = too_deep || depth > kDeepest;
+    return true;
+  };
+  SortedJson json = SortedJson::parse(text, look, false);
+  if (too_deep || !json.is_object() || !json.contains("message") || !json.at("message").is_object()) {
     return text;
   }
   json["message"]["errorCode"] = status.kind == ExitStatus::Kind::signalled ? -status.value : status.value;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/report/failure_signs.hpp"
+#include "src/base/core/text.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/process_limits.hpp"
 
@@ -18,6 +19,13 @@ bool unexplained(rendezvous::WorkerExit const& exit) {
 
 bool killed(rendezvous::WorkerExit const& exit) {
   return unexplained(exit) && exit.status == ExitStatus::signalled(SIGKILL);
+}
+
+/// Whether it has had all the CPU time of its hard limit. Then the kernel sends SIGKILL, also where the soft limit is
+/// the same, as `ulimit -t` sets it.
+bool used_up(Millis busy, Limit const& seconds) {
+  constexpr Millis kTick{100};  // the kernel counts in ticks, the more exact figure may be less
+  return seconds.hard && static_cast<std::uint64_t>((busy + kTick).count() / 1000) >= *seconds.hard;
 }
 
 /// The worker's last output, and the line that says why: that line may be older.
@@ -68,6 +76,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
   facts.pid = exit.pid;
   facts.lease_over = kills_ && kills_() != kills_before_;
   facts.peak = which.peak;
+  facts.time_used_up = used_up(which.busy, limits_.cpu_time);
   facts.killed = 0;
   for (auto const& other : all) {
     if (killed(*other.exit)) {
@@ -80,6 +89,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
   facts.said = output_of(exit);
   facts.paths = paths_;
   facts.core_pattern = exit.status.core_dumped ? os::read_text("/proc/sys/kernel/core_pattern") : "";
+  facts.core_uses_pid = exit.status.core_dumped && trim(os::read_text("/proc/sys/kernel/core_uses_pid")) == "1";
   facts.limit = explain_limits(facts.said, limits_);
   facts.gpu = gpu_;
   auto explanation = launcher::explain(facts);

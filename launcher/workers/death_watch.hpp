@@ -11,6 +11,7 @@
 #include "launcher/report/death.hpp"
 #include "rendezvous/values/worker_exit.hpp"
 #include "src/base/core/limits.hpp"
+#include "src/base/core/time.hpp"
 #include "src/base/os/helper_children.hpp"
 #include "src/base/os/kernel_log.hpp"
 #include "src/base/os/process_limits.hpp"
@@ -21,6 +22,7 @@ namespace cxxrun::launcher {
 struct DeadWorker {
   rendezvous::WorkerExit* exit = nullptr;
   std::uint64_t peak = 0;  ///< largest resident set, in bytes
+  Millis busy{0};          ///< see os::EndedChild
   bool has_stdin = false;  ///< its standard input was cxxrun's
 };
 

@@ -85,6 +85,7 @@ void Supervisor::reap() {
     if (local_rank) {
       bool const outlived = descendants_.have_outlived(pid, *status);
       members_[*local_rank].peak = ended->peak;
+      members_[*local_rank].busy = ended->busy;
       feed(Exited{*local_rank, *status, members_[*local_rank].died_before_kill, outlived});
     } else if (auto child = tended_.extract(pid)) {
       asio::post(io_, std::move(child.mapped()));

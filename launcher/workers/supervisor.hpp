@@ -180,6 +180,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
     std::string error_file;
     std::vector<std::string> paths;   // files that it needs or writes to
     std::uint64_t peak = 0;           // see DeadWorker
+    Millis busy{0};                   // see DeadWorker
     bool has_stdin = false;           // see DeadWorker
     std::vector<PumpStream> pending;  // opened; given to the pump once every worker is started
     std::vector<std::uint64_t> streams;

@@ -19,8 +19,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr std::size_t kErrorFileBytes = std::size_t{1} << 20;  // may hold the stack of each thread
-constexpr std::chrono::seconds kDrainDeadline{5};              // exceeded only when a log's file system hangs
+constexpr std::chrono::seconds kDrainDeadline{5};  // exceeded only when a log's file system hangs
 constexpr std::chrono::seconds kProbeDeadline{2};
 
 }  // namespace
@@ -108,7 +107,7 @@ std::vector<DeadWorker> Supervisor::dead_workers() {
   std::vector<DeadWorker> dead;
   dead.reserve(members_.size());
   for (auto& member : members_) {  // the exit of a living worker still has the status of a success
-    dead.push_back({&member.exit, member.peak, member.has_stdin});
+    dead.push_back({&member.exit, member.peak, member.busy, member.has_stdin});
   }
   return dead;
 }
@@ -165,7 +164,7 @@ void Supervisor::report_ended() {
     }
     if (!member.exit.status.ok() && !member.error_file.empty()) {
       auto& exit = member.exit;
-      exit.error_file = error_file_message(read_worker_file(member.error_file, kErrorFileBytes));
+      exit.error_file = error_file_message(read_error_file(member.error_file));
       if (exit.told.empty()) {
         exit.told = exit.error_file;
         exit.role = rendezvous::role_of(exit, meaning_of(exit.told).role);

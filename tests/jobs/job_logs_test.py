@@ -290,6 +290,20 @@ class Trouble(JobCase):
         self.assertTrue(file.startswith("/tmp/cxxrun-"), file)
         self.assertFalse(os.path.exists(file.rsplit("/", 3)[0]))
 
+    def test_a_run_whose_directory_is_taken_away_goes_on_without_files_with_one_line(self):
+        logs = self.path("logs")
+        self.make_gate("never")
+        job = self.run_job("--standalone", "--max-restarts", "1", "--nproc-per-node", "2", "--log-dir", logs, "-r", "3",
+                           "--health-check", "true", self.worker(
+                               'test $CXXRUN_GENERATION = 2 && echo "second $RANK" && exit 4\n'
+                               "test $RANK = 0 || gate never\nmv $DIR/logs $DIR/away; exit 3"))
+        self.assertEqual(job.code, 4, job.stderr)
+        said = [line for line in job.stderr.splitlines() if "attempt_2" in line]
+        self.assertEqual(len(said), 1, job.stderr)
+        self.assertRegex(said[0], r"cannot create the log directory .*: No such file or directory")
+        self.assertRegex(job.stdout, rf"(?m)^\[{HOST}:[01]\] second [01]$")
+        self.assertRegex(job.stderr, r"(?m)^  log:           not kept")
+
     def mount_tiny(self):
         os.mkdir(self.path("tiny"))
         mounted = os.geteuid() == 0 and subprocess.run(

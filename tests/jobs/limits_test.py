@@ -114,6 +114,15 @@ class Limits(unittest.TestCase):
         self.assertEqual(job.returncode, 1, err)
         self.assertIn("out of file descriptors: the limit is 100 open files (ulimit -n)", err)
 
+    def test_a_worker_that_uses_up_its_processor_time(self):
+        if jobs.is_sanitized():
+            self.skipTest("with a sanitizer the agent may use that up itself")
+        job = self.start("time", {resource.RLIMIT_CPU: 1}, "cxxrun", "--standalone", "--max-restarts", "0", "sh", "-c",
+                         "while :; do :; done")
+        _, err = job.communicate(timeout=GUARD)
+        self.assertEqual(job.returncode, 128 + 9, err)
+        self.assertIn("how:           signal 9 (SIGKILL): limit on CPU time reached\n", err)
+
 
 if __name__ == "__main__":
     sys.exit(jobs.main())

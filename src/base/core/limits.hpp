@@ -32,6 +32,7 @@ struct Limits {
   Limit address_space;            ///< bytes
   Limit data;                     ///< bytes
   Limit locked;                   ///< bytes of locked memory
+  Limit cpu_time;                 ///< seconds of each process
   std::uint64_t mapped = 0;       ///< bytes of its address space in use
   std::vector<TaskGroup> groups;  ///< its own group first
   bool privileged = false;        ///< root: `tasks` does not apply

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -68,9 +69,17 @@ std::optional<ExitStatus> reap(pid_t pid) {
 
 std::optional<EndedChild> peek_ended() {
   siginfo_t info{};
-  rusage used{};  // only the system call fills it, in KiB; the library's waitid has no such argument
+  rusage used{};  // only the system call fills it, memory in KiB; the library's waitid has no such argument
   bool const any = syscall(SYS_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT, &used) == 0 && info.si_pid > 0;
-  return any ? std::optional(EndedChild{info.si_pid, static_cast<std::uint64_t>(used.ru_maxrss) * 1024}) : std::nullopt;
+  if (!any) {
+    return std::nullopt;
+  }
+  auto const millis = [](timeval const& time) {
+    return std::chrono::duration_cast<Millis>(std::chrono::seconds(time.tv_sec) +
+                                              std::chrono::microseconds(time.tv_usec));
+  };
+  return EndedChild{info.si_pid, static_cast<std::uint64_t>(used.ru_maxrss) * 1024,
+                    millis(used.ru_utime) + millis(used.ru_stime)};
 }
 
 bool has_children() {

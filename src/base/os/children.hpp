@@ -30,6 +30,7 @@ struct Reaped {
 struct EndedChild {
   pid_t pid = 0;
   std::uint64_t peak = 0;  ///< bytes of the largest resident set: its own, or that of a child that it has reaped
+  Millis busy{0};          ///< CPU time: its own, and that of the children that it has reaped
 };
 /// Any such child, without reaping it. Never blocks.
 [[nodiscard]] std::optional<EndedChild> peek_ended();

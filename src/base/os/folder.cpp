@@ -170,7 +170,8 @@ Folder Folder::above(std::string const& path) {
 }
 
 Folder Folder::of_ours(std::string const& path) {
-  return above(path).below(name_in(path));
+  Folder const parent = above(path);
+  return parent ? parent.below(name_in(path)) : Folder();  // errno stays why
 }
 
 Folder Folder::below(std::string const& name) const {

@@ -92,6 +92,7 @@ Limits read_limits() {
   limits.address_space = limit_of(RLIMIT_AS);
   limits.data = limit_of(RLIMIT_DATA);
   limits.locked = limit_of(RLIMIT_MEMLOCK);
+  limits.cpu_time = limit_of(RLIMIT_CPU);
   limits.mapped = mapped_bytes();
   limits.groups = task_groups();
   limits.privileged = getuid() == 0;

@@ -54,8 +54,8 @@ bool says(countdown::Step const& step, std::string const& part) {
 
 TEST_CASE("deadlines: --time-limit has Slurm's forms", "[unit]") {
   std::vector<std::pair<char const*, Millis>> const forms = {
-      {"90", 90min}, {"1:30", 90s},       {"2:00:05", 7205s}, {"1-2", 26h},      {"1-2:30", 26h + 30min},
-      {"0", 0ms},    {"1-2:3:4", 93784s}, {"UNLIMITED", 0ms}, {"infinite", 0ms}, {"0:00", 0ms}};
+      {"90", 90min},       {"1:30", 90s},      {"2:00:05", 7205s}, {"1-2", 26h},  {"1-2:30", 26h + 30min},   {"0", 0ms},
+      {"1-2:3:4", 93784s}, {"UNLIMITED", 0ms}, {"infinite", 0ms},  {"0:00", 0ms}, {"9999999:00:00", 87'840h}};
   for (auto const& [text, expected] : forms) {
     auto const limit = parse_time_limit(text);
     REQUIRE(limit);
@@ -121,6 +121,15 @@ TEST_CASE("deadlines: a checkpoint signal without an end names the option that i
   auto const plan = plan_end(CheckpointSignal{SIGUSR1, 9s}, 0ms, {}, kUnix, kT0);
   REQUIRE(plan.notes.size() == 1);
   CHECK(plan.notes.front().find("--time-limit") != std::string::npos);
+}
+
+TEST_CASE("deadlines: a checkpoint signal is late where less time than that was left at the start", "[unit]") {
+  auto const late = [](Millis limit) { return plan_end(CheckpointSignal{SIGUSR1, 9s}, limit, {}, kUnix, kT0).late; };
+  CHECK(late(8s));
+  CHECK(late(9s));
+  CHECK_FALSE(late(10s));
+  CHECK_FALSE(late(0ms));
+  CHECK_FALSE(plan_end(std::nullopt, 8s, {}, kUnix, kT0).late);
 }
 
 TEST_CASE("deadlines: the signal goes once to each generation, when it is due", "[unit]") {

@@ -130,6 +130,11 @@ TEST_CASE("requeue: without a path, lasting until Slurm's end is progress and lo
   CHECK(decided(Ended::stopped, shown(kTimeLimit)).history.runs.back().progress);
   CHECK(decided(Ended::checkpointed, shown(kRunning)).history.runs.back().progress);
   CHECK_FALSE(decided(Ended::nodes_lost, shown(kRunning)).history.runs.back().progress);
+  Facts late{Ended::checkpointed, 0, std::nullopt};  // the signal was due at once: the run has not lasted until then
+  late.late = true;
+  auto const soon = decide(late, parse_job_state(shown(kRunning)), 3, {});
+  CHECK(soon.requeue);
+  CHECK_FALSE(soon.history.runs.back().progress);
   auto const told = decide({Ended::stopped, 0, false}, parse_job_state(shown(kTimeLimit)), 3, {});
   CHECK_FALSE(told.history.runs.back().progress);
 }

@@ -193,6 +193,9 @@ TEST_CASE("log_dir: a file in the way is named with the remedy", "[process]") {
   }
   std::ofstream(dir / "attempt_0") << "x";
   CHECK_FALSE(make_worker_dirs(dir.path(), 0, 1));
+  auto const gone = make_worker_dirs(dir / "gone/run", 0, 1);
+  REQUIRE_FALSE(gone);
+  CHECK_THAT(gone.error().message(), Catch::Contains("No such file or directory"));
 }
 
 TEST_CASE("log_dir: a directory that takes no entries is named", "[process]") {

@@ -9,6 +9,7 @@
 using cxxrun::launcher::append_to_log;
 using cxxrun::launcher::LogFile;
 using cxxrun::launcher::open_log_file;
+using cxxrun::launcher::read_error_file;
 using cxxrun::launcher::read_worker_file;
 using cxxrun::test::file_text;
 using cxxrun::test::TempDir;
@@ -98,6 +99,15 @@ TEST_CASE("log_file: of a file that is too large the beginning is read", "[proce
   TempDir dir;
   std::ofstream(dir / "f") << std::string(1000, 'x');
   CHECK(read_worker_file(dir / "f", 100) == std::string(100, 'x'));
+}
+
+TEST_CASE("log_file: a part of an error file that is too large is not read", "[process]") {
+  TempDir dir;
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  std::ofstream(dir / "f") << std::string(kMost, 'x');
+  CHECK(read_error_file(dir / "f").size() == kMost);
+  std::ofstream(dir / "f", std::ios::app) << 'x';
+  CHECK(read_error_file(dir / "f").empty());
 }
 
 TEST_CASE("log_output: full files are numbered, the oldest are removed beyond what is kept", "[process]") {

@@ -242,11 +242,24 @@ TEST_CASE("death: a file that is gone is no file server that is gone", "[unit]")
   CHECK(explain(facts).cause == "file server gone: /data/train.py: Input/output error");
 }
 
+TEST_CASE("death: at the hard limit on CPU time the kernel sends SIGKILL", "[unit]") {
+  auto facts = signalled(SIGKILL);
+  facts.time_used_up = true;
+  CHECK(explain(facts) == explain(signalled(SIGXCPU)));
+  facts.memory = kills(1);
+  CHECK(explain(facts).cause.starts_with("killed by the kernel: memory limit"));
+}
+
 TEST_CASE("death: a core with a pid in its name is one rank's own", "[unit]") {
   auto facts = signalled(SIGABRT);
   facts.status.core_dumped = true;
   facts.core_pattern = "/var/core/%e.%p\n";
   CHECK(explain(facts).advice == "core file: /var/core/%e.%p");
+  facts.core_uses_pid = true;  // the kernel appends the pid only where the pattern has none
+  CHECK(explain(facts).advice == "core file: /var/core/%e.%p");
+  facts.core_pattern = "core\n";
+  facts.pid = 77;
+  CHECK(explain(facts).advice == "core file: core.77");
   facts.core_pattern = "|/opt/collect %p";
   CHECK(explain(facts).advice == "core piped to /opt/collect");
 }

@@ -143,12 +143,22 @@ TEST_CASE("evidence: the line that says why outlives any number of lines after i
 }
 
 TEST_CASE("evidence: what Python ignores at the end is not why it failed", "[unit]") {
-  auto const words = of(
-      "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nValueError: 3\n"
-      "Exception ignored in: <_io.TextIOWrapper name='<stdout>'>\n"
-      "Traceback (most recent call last):\n  File \"b.py\", line 1, in g\nBrokenPipeError: [Errno 32] Broken pipe\n");
-  CHECK(words.told == "ValueError: 3");
-  CHECK(words.role == Role::culprit);
+  std::string const frame = "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n";
+  std::string const chain = "KeyError: 7\n\nDuring handling of the above exception, another exception occurred:\n\n";
+  for (std::string const begin :
+       {"Exception ignored in: <_io.TextIOWrapper name='<stdout>'>",
+        "Exception ignored on calling ctypes callback function: <function cb at 0x7f3c>",
+        "Exception ignored while calling deallocator <function Loader.__del__ at 0x7f3c>:",  // Python 3.14
+        "Error in atexit._run_exitfuncs:",                                                   // Python 3.9
+        "--- Logging error ---"}) {
+    for (auto const& first : {std::string(), frame + chain}) {
+      auto const words =
+          of(frame + "ValueError: 3\n" + begin + "\n" + first + frame + "BrokenPipeError: [Errno 32] Broken pipe\n");
+      CHECK(words.told == "ValueError: 3");
+      CHECK(words.role == Role::culprit);
+    }
+    CHECK(of(begin + "\n" + frame + "KeyError: 7\n" + frame + "ValueError: 3\n").told == "ValueError: 3");
+  }
 }
 
 TEST_CASE("evidence: an exception raised from one that every restart would bring again does not hide it", "[unit]") {

@@ -14,6 +14,10 @@ TEST_CASE("line_kinds: an exception explains, a mention of one only tells, a war
   CHECK(meaning_of("torch.OutOfMemoryError: CUDA out of memory.").strength == Strength::explains);
   CHECK(meaning_of("  what():  CUDA error: an illegal memory access").strength == Strength::explains);
   CHECK(meaning_of("retry after HTTPError: 503").strength == Strength::tells);
+  CHECK(meaning_of("terminate called without an active exception").strength == Strength::tells);
+  CHECK(meaning_of("libc++abi: terminating due to uncaught exception of type int").strength == Strength::tells);
+  CHECK(meaning_of("./train: libc.so.6: version `GLIBC_2.38' not found (required by ./train)").strength ==
+        Strength::tells);
   CHECK(meaning_of("Fatal Python error: Segmentation fault").strength == Strength::explains);
   CHECK(meaning_of("Fatal Python error: Aborted").strength == Strength::hints);
   CHECK(meaning_of("[W1123 22:41:12.201 TCPStore.cpp:125] Connection reset by peer").strength == Strength::hints);

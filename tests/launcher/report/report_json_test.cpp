@@ -113,6 +113,9 @@ TEST_CASE("report: whoever has started cxxrun gets the error file with the worke
   for (auto const* const other : {R"({"message": "boom"})", R"({"error": 1})", "[1]", R"({"message": {"mess)"}) {
     CHECK(copy(other, ExitStatus::exited(1)) == other);
   }
+  std::string const deep =
+      R"({"message": {"x": )" + std::string(400'000, '[') + std::string(400'000, ']') + "}}";  // at most 1 MiB
+  CHECK((copy(deep.c_str(), ExitStatus::exited(1)) == deep));
 }
 
 TEST_CASE("report: both forms of torch's error file are read, anything else is nothing", "[unit]") {
