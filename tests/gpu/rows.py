@@ -75,16 +75,17 @@ def of_job(check, restarts=0, wanted=""):
     return lambda machine: job.check(machine, check, restarts, wanted)
 
 
-# In the order in which they are worth a loan's time: what must be right first, then what only a GPU can say.
+# In the order in which they are worth a loan's time: what must be right and has never run on a GPU first, then what has,
+# then what only a GPU can say.
 ROWS = {
     "machine": Planned("the machine", 40, True, facts),
-    "all-reduce-1": Planned("all_reduce, one rank", 30, True, alone("all-reduce")),
-    "kernels-quick": Planned("casts, products, squares of some floats: the CPU's bits", 30, True, quick(alone("kernels"))),
     "all-reduce-2": Planned("all_reduce, two ranks on one GPU", 45, True, two_ranks("all-reduce")),
     "survival": Planned("SIGKILL of one of two ranks: abort, rebuild", 30, True, survival),
+    **torch_rows.FIRST,
+    "all-reduce-1": Planned("all_reduce, one rank", 30, True, alone("all-reduce")),
+    "kernels-quick": Planned("casts, products, squares of some floats: the CPU's bits", 30, True, quick(alone("kernels"))),
     "stack": Planned("the whole stack, two ranks on one GPU", 60, True, whole_stack.whole),
     "stack-kill": Planned("the same, a rank killed", 60, True, whole_stack.killed),
-    **torch_rows.FIRST,
     "fault": Planned("a kernel of one rank fails: its end, rebuild", 40, False, of_job("fault", 1, ": exit code 74")),
     "capture": Planned("a capture in global mode beside calls", 30, False, of_job("capture")),
     **torch_rows.SECOND,
