@@ -1,3 +1,4 @@
+#include <functional>
 #include <future>
 #include <thread>
 #include <utility>
@@ -152,83 +153,87 @@ TEST_CASE("store_client: an address without host or port is refused at once", "[
   CHECK(Store::connect({"127.0.0.1", 0}).error().code == Errc::usage);
 }
 
-TEST_CASE("store_client: a server that falls silent after a wait holds up a get for 5 s at most", "[process]") {
-  int const listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(::listen(listener, 8) == 0);
-  REQUIRE(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  std::thread server([listener] {  // answers the greeting's PING and WAITs, and nothing else
-    int const peer = ::accept(listener, nullptr, nullptr);
-    cxxrun::wire::StoreDecoder decoder;
-    char bytes[4096];
-    for (ssize_t n = 0; (n = ::recv(peer, bytes, sizeof bytes, 0)) > 0;) {
-      std::string_view input(bytes, static_cast<std::size_t>(n));
-      cxxrun::wire::StoreRequest request;
-      while (decoder.next(input, request) == cxxrun::wire::StoreDecoder::Status::request) {
-        auto const* const ping = std::get_if<cxxrun::wire::PingRequest>(&request);
-        bool const waits = std::holds_alternative<cxxrun::wire::WaitRequest>(request);
-        std::string const reply = ping != nullptr ? cxxrun::wire::encode_ping_reply(ping->nonce)
-                                  : waits         ? std::string(1, cxxrun::wire::kStoreStopWaiting)
-                                                  : "";
-        static_cast<void>(::send(peer, reply.data(), reply.size(), MSG_NOSIGNAL));
+namespace {
+
+/// A listener that serves one caller after the other.
+struct FakeServer {
+  explicit FakeServer(std::function<void(int peer)> serve)
+      : listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(::listen(listener, 8) == 0);
+    REQUIRE(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    port = ntohs(address.sin_port);
+    thread = std::thread([this, serve = std::move(serve)] {
+      for (int peer = 0; (peer = ::accept(listener, nullptr, nullptr)) >= 0; ::close(peer)) {
+        serve(peer);
       }
+    });
+  }
+  ~FakeServer() {
+    ::shutdown(listener, SHUT_RDWR);
+    thread.join();
+    ::close(listener);
+  }
+  FakeServer(FakeServer const&) = delete;
+  FakeServer& operator=(FakeServer const&) = delete;
+  int listener;
+  std::uint16_t port = 0;
+  std::thread thread;
+};
+
+/// Answers the greeting's PING and WAITs, and nothing else.
+void answer_waits(int peer) {
+  cxxrun::wire::StoreDecoder decoder;
+  char bytes[4096];
+  for (ssize_t n = 0; (n = ::recv(peer, bytes, sizeof bytes, 0)) > 0;) {
+    std::string_view input(bytes, static_cast<std::size_t>(n));
+    cxxrun::wire::StoreRequest request;
+    while (decoder.next(input, request) == cxxrun::wire::StoreDecoder::Status::request) {
+      auto const* const ping = std::get_if<cxxrun::wire::PingRequest>(&request);
+      bool const waits = std::holds_alternative<cxxrun::wire::WaitRequest>(request);
+      std::string const reply = ping != nullptr ? cxxrun::wire::encode_ping_reply(ping->nonce)
+                                : waits         ? std::string(1, cxxrun::wire::kStoreStopWaiting)
+                                                : "";
+      static_cast<void>(::send(peer, reply.data(), reply.size(), MSG_NOSIGNAL));
     }
-    ::close(peer);
-  });
+  }
+}
+
+/// A store that closes connections which begin with a greeting, and answers NUM_KEYS of the oldest dialect with `keys`.
+auto old_store(std::string keys) {
+  return [keys = std::move(keys)](int peer) {
+    char op = 0;
+    if (::recv(peer, &op, 1, 0) == 1 && op == 6) {
+      static_cast<void>(::send(peer, keys.data(), keys.size(), MSG_NOSIGNAL));
+    }
+  };
+}
+
+}  // namespace
+
+TEST_CASE("store_client: a server that falls silent after a wait holds up a get for 5 s at most", "[process]") {
+  FakeServer const server(answer_waits);
   auto const began = std::chrono::steady_clock::now();
   {
-    Store store = Store::connect({"127.0.0.1", ntohs(address.sin_port)}, 10 * kGuard).value();
+    Store store = Store::connect({"127.0.0.1", server.port}, 10 * kGuard).value();
     CHECK(store.get("k", kSoon).error().code == Errc::timeout);
     CHECK(store.check({"k"}).error().code == Errc::timeout);  // its connection is of no use any more
   }
   CHECK(std::chrono::steady_clock::now() - began < kGuard);
-  server.join();
-  ::close(listener);
 }
 
 TEST_CASE("store_client: a store from before the greeting is named at once", "[process]") {
-  struct Fake {  // closes connections that begin with a greeting, and answers NUM_KEYS of the oldest dialect with
-                 // `keys`
-    explicit Fake(std::string answer) : listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-      sockaddr_in address{};
-      address.sin_family = AF_INET;
-      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-      socklen_t size = sizeof address;
-      REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
-      REQUIRE(::listen(listener, 8) == 0);
-      REQUIRE(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-      port = ntohs(address.sin_port);
-      thread = std::thread([this, answer = std::move(answer)] {
-        for (int peer = 0; (peer = ::accept(listener, nullptr, nullptr)) >= 0; ::close(peer)) {
-          char op = 0;
-          if (::recv(peer, &op, 1, 0) == 1 && op == 6) {
-            static_cast<void>(::send(peer, answer.data(), answer.size(), MSG_NOSIGNAL));
-          }
-        }
-      });
-    }
-    ~Fake() {
-      ::shutdown(listener, SHUT_RDWR);
-      thread.join();
-      ::close(listener);
-    }
-    Fake(Fake const&) = delete;
-    Fake& operator=(Fake const&) = delete;
-    int listener;
-    std::uint16_t port = 0;
-    std::thread thread;
-  };
-  Fake const old("\1\0\0\0\0\0\0\0"s);
+  FakeServer const old(old_store("\1\0\0\0\0\0\0\0"s));
   auto const refused = Store::connect({"127.0.0.1", old.port}, kGuard);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::protocol);
   CHECK(refused.error().context.find("port " + std::to_string(old.port) +
                                      ": speaks the protocol of PyTorch 2.0 and older") != std::string::npos);
 
-  Fake const other("HTTP/1.1 400 Bad Request");
+  FakeServer const other(old_store("HTTP/1.1 400 Bad Request"));
   CHECK(Store::connect({"127.0.0.1", other.port}, kSoon).error().code == Errc::timeout);
 }
