@@ -37,11 +37,12 @@ bool is_added(AgentConfig const& config) {
 /// node on each, and all nodes may have the same address (0.0.0.0, docker0).
 bool may_host_twice(AgentConfig const& config) {
   auto const& topology = config.topology;
-  auto const here = topology.source == JobTopology::Source::slurm && topology.max_nodes > 1 &&
-                            (config.options.rdzv_endpoint || config.options.master_addr) &&
-                            !topology.node_names.empty() && topology.host != topology.node_names.front()
-                        ? is_meeting_place(topology.meeting)
-                        : Result<bool>(false);
+  bool const is_told = config.options.rdzv_endpoint || config.options.master_addr;
+  if (topology.source != JobTopology::Source::slurm || topology.max_nodes <= 1 || !is_told ||
+      topology.node_names.empty() || topology.host == topology.node_names.front()) {
+    return false;
+  }
+  auto const here = is_meeting_place(topology.meeting);
   return here && *here;
 }
 

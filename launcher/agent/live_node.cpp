@@ -49,9 +49,9 @@ constexpr Millis kLeastSpan{500};  // of processor time, which the kernel counts
 /// The last `most` bytes of a file, from the beginning of a line on if there is one. Nothing: there is no such file.
 std::optional<std::string> tail_of(std::string const& path, std::uint64_t most) {
   auto const folder = os::Folder::of_ours(os::parent_of(path));
-  auto const file = folder ? folder.open_file(os::name_in(path)) : os::UniqueFd();
+  auto const file = folder ? folder.open_trusted(os::name_in(path)) : os::UniqueFd();
   struct stat facts {};
-  if (!file || fstat(file.get(), &facts) != 0 || (!os::is_root(facts.st_uid) && !folder.is_own(facts))) {
+  if (!file || fstat(file.get(), &facts) != 0) {
     return std::nullopt;
   }
   auto const from = std::max<off_t>(0, facts.st_size - static_cast<off_t>(most));

@@ -62,19 +62,8 @@ void keep_least(Facts& facts, std::string const& key, std::optional<double> valu
   }
 }
 
-std::vector<std::string> words_in(std::string const& file) {
-  return split(std::string(trim(os::read_text(file))), ' ');
-}
 std::optional<double> limit_in(std::string const& file) {
-  return number(words_in(file).front());
-}
-
-/// In CPUs; empty without a limit.
-std::optional<double> quota_of(std::string const& group, bool unified) {
-  auto const words = unified ? words_in(group + "/cpu.max") : std::vector<std::string>();
-  auto const time = unified ? number(words.front()) : limit_in(group + "/cpu.cfs_quota_us");
-  auto const period = unified ? number(words.back()) : limit_in(group + "/cpu.cfs_period_us");
-  return time && period && *period > 0 ? std::optional(*time / *period) : std::nullopt;
+  return number(std::string(trim(os::read_text(file))));
 }
 
 /// The control groups (version 1 or 2) that limit this process, from its own up.
@@ -90,10 +79,7 @@ void look_at_groups(Facts& facts) {
       keep_least(facts, "pids.left", *most - limit_in(pids.mount + below + "/pids.current").value_or(0));
     }
   }
-  auto const cpu = groups_with("cpu");
-  for (auto const& below : cpu.below) {
-    keep_least(facts, "cpus.quota", quota_of(cpu.mount + below, cpu.unified));
-  }
+  keep_least(facts, "cpus.quota", os::cpu_quota());
 }
 
 void look_at_memory(Facts& facts) {

@@ -172,7 +172,7 @@ std::string hidden_devices(Environment const& environment, bool amd) {
            std::to_string(hip->size()) + ", and workers are counted by the other; unset one of them";
   }
   for (auto const name : {kHip, kCuda}) {
-    auto const list = entries_of(environment, name);
+    auto const& list = name == kHip ? hip : cuda;
     if (!list || !rocr || (name == kCuda && !amd)) {
       continue;
     }

@@ -1,9 +1,7 @@
 // cxxrunctl: asks the agents of this node about their jobs and shows the answers. It changes nothing.
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -223,13 +221,7 @@ int run(std::vector<std::string> const& arguments) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): writing to a closed pipe returns an error instead
   try {
-    int const code = cxxrun::launcher::view::run({argv + std::min(argc, 1), argv + argc});
-    // A full disk, or a closed descriptor. A reader of a pipe may stop early.
-    bool const written = (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) || errno == EPIPE;
-    if (!written) {
-      std::fprintf(stderr, "cxxrunctl: cannot write to standard output: %s\n", std::strerror(errno));
-    }
-    return written || code != 0 ? code : cxxrun::kExitSystem;
+    return cxxrun::os::after_output("cxxrunctl", cxxrun::launcher::view::run({argv + std::min(argc, 1), argv + argc}));
   } catch (std::exception const& error) {  // out of memory
     std::fprintf(stderr, "%s\n", cxxrun::os::explain_refusal("cxxrunctl", error).c_str());
     return cxxrun::kExitSystem;

@@ -7,7 +7,6 @@
 #include <completions.hpp>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -481,13 +480,8 @@ int main(int argc, char** argv) {
   cxxrun::os::set_stack_size_of_threads();
   std::string const name = argc > 0 ? argv[0] : "cxxrun";
   try {
-    int const code = cxxrun::launcher::run_by_name(name, {argv + std::min(argc, 1), argv + argc});
-    // --init > job.sh on a full disk. A reader of a pipe may stop early.
-    bool const written = (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) || errno == EPIPE;
-    if (!written) {
-      std::fprintf(stderr, "cxxrun: cannot write to standard output: %s\n", std::strerror(errno));
-    }
-    return written || code != 0 ? code : cxxrun::kExitSystem;
+    return cxxrun::os::after_output("cxxrun",
+                                    cxxrun::launcher::run_by_name(name, {argv + std::min(argc, 1), argv + argc}));
   } catch (std::exception const& error) {  // the system refused a thread, timer or descriptor
     std::fprintf(stderr, "%s\n", cxxrun::os::explain_refusal(name.substr(name.rfind('/') + 1), error).c_str());
     return cxxrun::kExitSystem;

@@ -234,17 +234,18 @@ UniqueFd Folder::open_own(std::string const& name) const {
   return file && !is_own(facts) ? with_errno(EPERM) : std::move(file);
 }
 
-std::optional<std::string> Folder::read(std::string const& name, std::size_t most) const {
-  auto const file = open_file(name);
+UniqueFd Folder::open_trusted(std::string const& name) const {
+  auto file = open_file(name);
   struct stat facts {};
-  if (!file || ::fstat(file.get(), &facts) != 0) {
-    return std::nullopt;
+  if (file && ::fstat(file.get(), &facts) == 0 && !is_root(facts.st_uid) && !is_own(facts)) {
+    return with_errno(EPERM);
   }
-  if (!is_root(facts.st_uid) && !is_own(facts)) {
-    errno = EPERM;
-    return std::nullopt;
-  }
-  return read_all(file.get(), most);
+  return file;
+}
+
+std::optional<std::string> Folder::read(std::string const& name, std::size_t most) const {
+  auto const file = open_trusted(name);
+  return file ? read_all(file.get(), most) : std::nullopt;
 }
 
 bool Folder::replace(std::string const& name, std::string_view text, mode_t mode) const {

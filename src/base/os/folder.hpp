@@ -71,6 +71,8 @@ class Folder {
   [[nodiscard]] UniqueFd append_to(std::string const& name) const;
   /// A regular file of any user.
   [[nodiscard]] UniqueFd open_file(std::string const& name) const;
+  /// The same of this user or of root.
+  [[nodiscard]] UniqueFd open_trusted(std::string const& name) const;
   /// A regular file of this user with a single name, to read and write.
   [[nodiscard]] UniqueFd open_own(std::string const& name) const;
   /// At most `most` bytes of a regular file of this user or of root.

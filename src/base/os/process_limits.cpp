@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <fcntl.h>
 #include <new>
@@ -14,6 +16,7 @@
 
 #include <boost/system/system_error.hpp>
 
+#include "src/base/core/exit_status.hpp"
 #include "src/base/core/limits.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/fd.hpp"
@@ -110,6 +113,14 @@ Limits worker_limits() {
 
 std::string explain_refusal(std::string const& what, int error) {
   return cxxrun::explain_refusal(what, error, read_limits());
+}
+
+int after_output(std::string const& program, int code) {
+  bool const written = (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) || errno == EPIPE;
+  if (!written) {
+    std::fprintf(stderr, "%s: cannot write to standard output: %s\n", program.c_str(), std::strerror(errno));
+  }
+  return written || code != 0 ? code : kExitSystem;
 }
 
 std::string explain_refusal(std::string const& what, std::exception const& error) {

@@ -22,6 +22,10 @@ namespace cxxrun::os {
 /// The same for an exception of the standard library or of Asio.
 [[nodiscard]] std::string explain_refusal(std::string const& what, std::exception const& error);
 
+/// What a program ends with: `code`, or kExitSystem and a line if its standard output could not be written and `code`
+/// is 0. A reader of a pipe may stop early.
+[[nodiscard]] int after_output(std::string const& program, int code);
+
 /// The error's message, with the limit and a remedy if a limit caused its errno.
 [[nodiscard]] std::string explain(Error const& error);
 

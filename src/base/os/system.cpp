@@ -142,6 +142,15 @@ UniqueFd make_memory_file(char const* name) {
   return fd;
 }
 
+bool may_write_to(std::uint64_t bytes) {
+  rlimit most{};
+  if (::getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur == RLIM_INFINITY || bytes <= most.rlim_cur) {
+    return true;
+  }
+  errno = EFBIG;
+  return false;
+}
+
 std::vector<std::string> entries_of(std::string const& directory) {
   std::vector<std::string> names;
   std::unique_ptr<DIR, int (*)(DIR*)> const open(opendir(directory.c_str()), closedir);

@@ -40,6 +40,10 @@ namespace cxxrun::os {
 /// A memfd: empty, close-on-exec, not executable, sealable. None with errno on failure.
 [[nodiscard]] UniqueFd make_memory_file(char const* name);
 
+/// Whether this process may make a file of that size; false with EFBIG. The kernel does not only fail a call beyond the
+/// limit (RLIMIT_FSIZE): it sends SIGXFSZ, which kills.
+[[nodiscard]] bool may_write_to(std::uint64_t bytes);
+
 /// The names in a directory, with "." and ".."; empty when it cannot be read.
 [[nodiscard]] std::vector<std::string> entries_of(std::string const& directory);
 

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <limits>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -243,9 +242,8 @@ int SegmentMap::grow(std::uint64_t bytes) {
   if (bytes > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
     return EFBIG;
   }
-  rlimit most{};
-  if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY && bytes > most.rlim_cur) {
-    return EFBIG;  // the kernel would send SIGXFSZ, which kills
+  if (!os::may_write_to(bytes)) {
+    return errno;
   }
   // Not ftruncate(): that would try to shrink the file when another process has grown it further.
   char const zero = 0;

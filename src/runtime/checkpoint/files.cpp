@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -27,17 +26,6 @@ namespace {
 
 /// Bytes read or written at once: small enough for a core's cache, so the checksum needs no extra trip to memory.
 constexpr std::size_t kChunkBytes = 1U << 20U;
-
-/// Whether this process may make files of that size; else EFBIG. The kernel does not only fail a call beyond the limit:
-/// it sends SIGXFSZ, which kills.
-bool may_grow_to(std::uint64_t bytes) {
-  rlimit most{};
-  if (::getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur == RLIM_INFINITY || bytes <= most.rlim_cur) {
-    return true;
-  }
-  errno = EFBIG;
-  return false;
-}
 
 /// Writes all bytes, or returns false and sets errno.
 bool write_at(int fd, std::span<std::byte const> bytes, std::uint64_t offset) {
@@ -234,7 +222,7 @@ void Directory::admit(Claim const& mine, When when) const {
   std::string const text = format_claim(mine);
   remove(kNewGeneration);
   os::UniqueFd const fresh = folder_.create(kNewGeneration);
-  if (!fresh || !may_grow_to(text.size()) || !write_at(fresh.get(), std::as_bytes(std::span(text)), 0) ||
+  if (!fresh || !os::may_write_to(text.size()) || !write_at(fresh.get(), std::as_bytes(std::span(text)), 0) ||
       !force_to_disk(fresh.get()) || !folder_.publish(fresh.get(), kNewGeneration, kGeneration, os::kForAll) ||
       !force_to_disk(folder_.get())) {
     int const why = errno;
@@ -313,7 +301,7 @@ void Directory::write(os::UniqueFd const& file, std::string const& name, Header 
     }
   };
   // Reserve the space first, so that a full disk is reported before minutes of writing. Not every file system can.
-  require(may_grow_to(wanted));
+  require(os::may_write_to(wanted));
   require(::fallocate(file.get(), 0, 0, static_cast<off_t>(wanted)) == 0 || errno == EOPNOTSUPP || errno == ENOSYS ||
           errno == EINTR);
   std::uint64_t at = header_bytes(header);

@@ -126,11 +126,11 @@ def unpacked(data: bytes) -> Any:
             torch._utils._validate_loaded_sparse_tensors()
         return state
     except RefusedError as error:  # not written by this program: packed() would have refused it
-        torch._utils._sparse_tensors_to_validate.clear()
         raise _lib.Failure(str(error), _lib.USAGE) from None
     except Exception as error:  # pickle raises anything on damaged bytes
-        torch._utils._sparse_tensors_to_validate.clear()
         raise _lib.Failure(f"these are no bytes of Elastic's: {type(error).__name__}: {error}", _lib.USAGE) from None
+    finally:
+        torch._utils._sparse_tensors_to_validate.clear()  # of bytes that were refused
 
 
 def _directory(archive: zipfile.ZipFile) -> str:
