@@ -99,6 +99,8 @@ SHELLS = {
     "launcher/doctor/look*": "asks the system, name servers, drivers, file systems and programs, in children",
     "launcher/doctor/pings": "calls between nodes",
     "launcher/view/agents": "/proc of this user's agents, and their sockets",
+    "launcher/view/job_search": "this user's agents, squeue; standard input of a relay",
+    "launcher/view/relay": "srun as a child, and its streams",
     "launcher/programs/ctl_main": "environment, terminal, exit code of cxxrunctl",
     "launcher/programs/main": "environment, exit code",
     "launcher/programs/programs": "the programs by name",

@@ -1,8 +1,8 @@
-// cxxrunctl: asks the agents of this node about their jobs and shows the answers. It changes nothing.
+// cxxrunctl: asks the agents of this node, or of a Slurm job, about their jobs and shows the answers. It changes
+// nothing.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,8 +14,9 @@
 
 #include "launcher/live/live.hpp"
 #include "launcher/live/question.hpp"
-#include "launcher/view/agents.hpp"
 #include "launcher/view/ctl_options.hpp"
+#include "launcher/view/job_search.hpp"
+#include "launcher/view/slurm_jobs.hpp"
 #include "launcher/view/status_text.hpp"
 #include "launcher/view/table.hpp"
 #include "src/base/core/exit_status.hpp"
@@ -28,45 +29,10 @@ namespace {
 
 constexpr int kExitCheck = 1;
 constexpr int kExitNoJob = 113;
-constexpr Millis kForWho{1000};     // time limit for: which job does an agent run
-constexpr Millis kForQuick{8000};   // for: what the agent knows
-constexpr Millis kForLong{20'000};  // for: stacks and logs of ranks
 constexpr Millis kFollowPause{1000};
-
-/// A job of this user that runs on this node.
-struct Job {
-  Who who;
-  AgentSocket agent;
-};
 
 void complain(std::string const& line) {
   std::fprintf(stderr, "cxxrunctl: %s\n", line.c_str());
-}
-
-struct FoundJobs {
-  std::vector<Job> jobs;   ///< one per run
-  std::set<pid_t> silent;  ///< agents that do not answer
-};
-
-FoundJobs find_jobs(std::string const& wanted) {
-  FoundJobs found;
-  std::map<std::string, Job> jobs;
-  for (auto const& agent : find_agents()) {
-    if (found.silent.count(agent.pid) > 0) {
-      continue;
-    }
-    auto const answer = ask(agent, live::question_text({}), Clock::now() + kForWho);
-    auto const who = answer ? read_who(*answer) : Result<Who>(answer.error());
-    if (who && (wanted.empty() || is_meant(wanted, who->run_id, who->step))) {
-      jobs.try_emplace(who->run_id, Job{*who, agent});
-    } else if (!answer && answer.error().code == Errc::timeout) {
-      found.silent.insert(agent.pid);
-    }
-  }
-  for (auto& [run, job] : jobs) {
-    found.jobs.push_back(std::move(job));
-  }
-  return found;
 }
 
 int silent_agents(std::set<pid_t> const& silent) {
@@ -80,15 +46,18 @@ int silent_agents(std::set<pid_t> const& silent) {
 
 int no_job(CtlOptions const& options) {
   auto const job = printable(options.job, 100);
-  complain("no job " + (job.empty() ? "" : job + " ") + "of yours runs on this node" +
-           (job.empty() ? "" : ", as far as its agents tell") + "; from elsewhere: srun --overlap --jobid=" +
-           (job.empty() ? "JOB" : job.substr(0, job.find('.'))) + " --nodes=1 --ntasks=1 cxxrunctl");
+  complain(no_job_text(options.job) + " on this node" + (job.empty() ? "" : ", as far as its agents tell") +
+           "; from elsewhere: srun --overlap --jobid=" + (job.empty() ? "JOB" : job.substr(0, job.find('.'))) +
+           " --nodes=1 --ntasks=1 cxxrunctl");
   return kExitNoJob;
 }
 
-Result<std::string> ask(Job const& job, live::Question const& question) {
-  auto const patience = asks_for_ranks(question.what) ? kForLong : kForQuick;
-  return view::ask(job.agent, question_text(question), Clock::now() + patience);
+int not_found_elsewhere(CtlOptions const& options, Error const& why) {
+  if (why.code == Errc::environment) {
+    return no_job(options);
+  }
+  complain(why.context);
+  return why.code == Errc::not_found ? kExitNoJob : why.code == Errc::usage ? kExitUsage : kExitSystem;
 }
 
 int no_answer(Job const& job, std::string const& why) {
@@ -187,21 +156,41 @@ int show(Job const& job, CtlOptions const& options) {
   return show_status(job, options);
 }
 
+/// On standard input another cxxrunctl asks, on another node.
+int relay(std::string const& job) {
+  auto const [jobs, silent] = find_jobs(job);
+  if (!silent.empty()) {
+    silent_agents(silent);
+  }
+  serve_relay(jobs);
+  return 0;
+}
+
 int run(std::vector<std::string> const& arguments) {
+  if (!arguments.empty() && arguments.front() == kRelayOption) {
+    return relay(arguments.size() > 1 ? arguments[1] : "");
+  }
   CtlOptions options;
   auto const command = ctl_command(options);
   if (auto const early = parse(command, options_first(command, arguments))) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
     return early->code;
   }
-  auto const [jobs, silent] = find_jobs(options.job);
+  auto [jobs, silent] = find_jobs(options.job);
+  if (jobs.empty() && !silent.empty()) {
+    return silent_agents(silent);
+  }
   if (jobs.empty()) {
-    return silent.empty() ? no_job(options) : silent_agents(silent);
+    auto elsewhere = find_jobs_elsewhere(options.job);
+    if (!elsewhere) {
+      return not_found_elsewhere(options, elsewhere.error());
+    }
+    jobs = std::move(*elsewhere);
   }
   if (options.verb != Verb::status && jobs.size() > 1) {
     std::vector<std::string> runs;
     std::transform(jobs.begin(), jobs.end(), std::back_inserter(runs), [](Job const& job) { return job.who.run_id; });
-    complain("several jobs run on this node, say which one: " + join(runs, ", "));
+    complain("several jobs run there, say which one: " + join(runs, ", "));
     return kExitUsage;
   }
   int code = silent.empty() || !options.job.empty() ? 0 : silent_agents(silent);

@@ -99,11 +99,11 @@ Command ctl_command(CtlOptions& o) {
       "       cxxrunctl stacks [RANKS] [JOB]   where its workers are\n"
       "       cxxrunctl logs RANK [JOB]        the end of what one of them has written to files\n"
       "       cxxrunctl events [JOB]           what has happened to it\n"
-      "Looks at a running job of cxxrun from one of its nodes, and changes nothing.\n",
+      "Looks at a running job of cxxrun from one of its nodes, or through srun, and changes nothing.\n",
       "JOB is the number of a Slurm job, its step (4711.0) or, behind a command, the id of a run; without it all jobs\n"
       "on this node are shown. RANKS: 3 or 3,5 or all. Manual: man cxxrunctl\n"
       "Exit codes: 0 shown, 1 --check found a job that stands still or is not running, 100 bad arguments,\n"
-      "111 no answer, 113 no such job here.\n",
+      "111 no answer, 113 no such job.\n",
       {{"",
         {{"--json", "", "for programs: one line for each job", set(o.json, parse_flag)},
          {"--check", "", "print nothing, and exit with 1 unless the job gets on", set(o.check, parse_flag)},

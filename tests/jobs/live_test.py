@@ -32,9 +32,10 @@ for step in range(1, 100000):
 
 
 class LiveCase(JobCase):
-    def ctl(self, *arguments, code=0):
+    def ctl(self, *arguments, code=0, env=None):
         """Its standard output."""
-        done = subprocess.run([CTL, *arguments], env=self.environment({"LANG": "C"}), capture_output=True, timeout=GUARD)
+        done = subprocess.run([CTL, *arguments], env=self.environment({"LANG": "C", **(env or {})}), capture_output=True,
+                              timeout=GUARD)
         self.said = done.stderr.decode()
         self.assertEqual(done.returncode, code, f"{done.stdout.decode()}\n{self.said}")
         return done.stdout.decode()
@@ -195,6 +196,65 @@ class OneNode(LiveCase):
         for one in silent:
             one.close()
         self.end(job)
+
+
+class Elsewhere(LiveCase):
+    """Where no job of that number is found, with programs in place of squeue and srun. tests/slurm/places_test.py has
+    the real ones."""
+
+    def command(self, name, text):
+        os.makedirs(self.path("bin"), exist_ok=True)
+        with open(self.path("bin/" + name), "w") as script:
+            script.write("#!/bin/sh\n" + text)
+        os.chmod(script.name, 0o755)
+
+    def slurm(self):
+        return {"PATH": self.path("bin") + ":/usr/bin:/bin", "SLURM_NTASKS_PER_NODE": "8"}
+
+    def setUp(self):
+        super().setUp()
+        self.command("squeue", 'echo "77 77 node[1-2]"\n')
+        # In place of job 77 it finds ours; on node1 it finds nothing.
+        self.command("srun", f'''echo "$*" >>{self.path("started")}
+[ -z "$SLURM_NTASKS_PER_NODE" ] || exit 1
+case "$*" in *"-w node1 "*) exit 1 ;; esac
+while [ "$1" != --relay ]; do program=$1; shift; done
+exec "$program" --relay {self.run_id()}
+''')
+
+    def test_it_is_asked_through_srun_on_the_first_node_where_that_starts_something(self):
+        job = self.begin("--log-dir", self.path("logs"), "--tee", "3")
+        me = self.run_id()
+        told = wait_until(lambda: (text := self.ctl("status", "77", env=self.slurm())) and "\nnode  " in text and text,
+                          "its workers are told of")
+        self.assertRegex(told, rf"^{me} runs for ")
+        self.assertEqual([line.split(" -w ")[1].split()[0] for line in jobs.read(self.path("started")).splitlines()[:2]],
+                         ["node1", "node2"])
+        self.assertEqual(json.loads(self.ctl("status", "77", "--json", env=self.slurm()))["run_id"], me)
+        self.assertRegex(self.ctl("stacks", "all", "77.0", env=self.slurm()), r"rank")
+        self.assertIn("hello from 1\n", self.ctl("logs", "1", "77", env=self.slurm()))
+        self.ctl("logs", "2", "77", code=111, env=self.slurm())
+        self.assertIn("there is no rank 2", self.said)
+        follow = subprocess.Popen([CTL, "events", "-f", "77"], env=self.environment(self.slurm()), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE)
+        self.assertIn(b"node_joined", follow.stdout.readline())
+        self.end(job)
+        told, said = follow.communicate(timeout=GUARD)
+        self.assertIn(follow.returncode, (0, 111), said)  # 111: its next question came before the job was over
+        self.ctl("status", "77", code=113, env=self.slurm())
+        self.assertIn("no cxxrun answers in job 77 of Slurm, asked on node1, node2", self.said)
+
+    def test_what_cannot_be_reached_is_said_in_one_line_and_with_its_code(self):
+        self.ctl("status", "78", code=113, env=self.slurm())
+        self.assertIn("no job 78 of yours runs on this node, and squeue lists none elsewhere", self.said)
+        self.command("srun", "exit 1\n")
+        self.ctl("status", "77", code=111, env=self.slurm())
+        self.assertIn("srun starts nothing in job 77 of Slurm, asked on node1, node2", self.said)
+        self.command("squeue", 'echo "77 70_1 node[1-2]"; echo "78 70_2 node3"\n')
+        self.ctl("status", "70_2.0", code=111, env=self.slurm())
+        self.assertIn("asked on node3", self.said)
+        self.ctl("status", "77", code=113, env={"PATH": self.path("empty")})
+        self.assertIn("from elsewhere: srun --overlap --jobid=77 ", self.said)
 
 
 class TwoNodes(LiveCase):

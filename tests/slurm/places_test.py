@@ -23,9 +23,10 @@ class Places(SlurmCase):
         told = [tuple(event[3:]) for event in self.events("inner")]
         self.assertEqual(sorted(told), sorted([("2", "1"), ("2", "1"), ("2", "2"), ("2", "2")] * 2), told)
 
-    def test_a_running_job_is_shown_from_the_login_node_and_by_its_number(self):
+    def test_a_running_job_is_shown_on_its_nodes_and_from_the_login_node_that_reaches_none_of_its_ports(self):
         self.make_gate("hold")
-        job = self.sbatch(f"srun cxxrun {self.worker('note up; gate hold')}", "-N2", "--ntasks-per-node=1")
+        worker = self.worker("note up; echo I am $RANK; gate hold")
+        job = self.sbatch(f"srun cxxrun --log-dir {self.path('logs')} --tee 3 {worker}", "-N2", "--ntasks-per-node=1")
         self.await_events(2, "up")
         beside = ("--overlap", f"--jobid={job}", "--nodes=1", "--ntasks=1")
         def shown():
@@ -38,9 +39,22 @@ class Places(SlurmCase):
         self.assertRegex(stacks.out, r"^ranks 0-1: pid \d+ \(\w+\), state S")
         other = self.srun(*beside, "cxxrunctl", "status", "99999")
         self.assertEqual((other.code, other.out), (113, ""), other)
-        away = self.login("cxxrunctl", job)
+        closed = ("rule", "add", "ipproto", "tcp", "dport", "20000-32000", "prohibit")
+        self.assertEqual(self.login("ip", *closed).code, 0)  # the agents' ports; those of srun and slurmd are open
+        self.addCleanup(self.login, "ip", *(word.replace("add", "del") for word in closed))
+        for words in ((), ("status",), ("status", job), (f"{job}.0",)):
+            away = self.login("cxxrunctl", *words)
+            self.assertEqual(away.code, 0, away)
+            self.assertRegex(away.out, rf"^{job}\.0 runs for ")
+        away = self.login("cxxrunctl", "stacks", "all", job)
+        self.assertRegex(away.out, r"^ranks 0-1: pid \d+ \(\w+\), state S", away)
+        away = self.login("cxxrunctl", "logs", "1", job)
+        self.assertEqual(away.code, 0, away)
+        self.assertIn("I am 1\n", away.out)
+        self.assertNotIn("I am 0\n", away.out)
+        away = self.login("cxxrunctl", "status", "99999")
         self.assertEqual(away.code, 113, away)
-        self.assertIn(f"srun --overlap --jobid={job} --nodes=1 --ntasks=1 cxxrunctl", away.err)
+        self.assertIn("no job 99999 of yours runs on this node, and squeue lists none elsewhere", away.err)
         self.open_gate("hold")
         self.wait_job(job, "COMPLETED")
 
