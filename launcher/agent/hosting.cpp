@@ -149,14 +149,20 @@ void Hosting::on_story_event(std::string const& run_id, rendezvous::story::Event
   if (!record_) {
     record_ = std::make_unique<JobRecord>(
         RecordPlace{config_.logs.temporary ? "" : config_.logs.path, run_id, config_.facts.host});
-    live_ = std::make_unique<LiveJob>(io_,
-                                      live::Facts{run_id, config_.facts.host, os::name_in(config_.options.program),
-                                                  config_.options.terms.max_restarts, config_.nonce},
-                                      [this](rendezvous::AgentId agent, rendezvous::LiveDown const& message) {
-                                        if (coordinator_) {
-                                          coordinator_->tell(agent, message);
-                                        }
-                                      });
+    live_ = std::make_unique<LiveJob>(
+        io_,
+        live::Facts{run_id, config_.facts.host, os::name_in(config_.options.program),
+                    config_.options.terms.max_restarts, config_.nonce},
+        [this](rendezvous::AgentId agent, rendezvous::LiveDown const& message) {
+          if (coordinator_) {
+            coordinator_->tell(agent, message);
+          }
+        },
+        [this](rendezvous::AgentId agent, rendezvous::Wanted wanted) {
+          if (coordinator_) {
+            coordinator_->want(agent, std::move(wanted));
+          }
+        });
   }
   live_->on_story_event(event, record_->add(event));
   if (auto const* const took_over = std::get_if<rendezvous::story::TookOver>(&event.what)) {

@@ -1,6 +1,7 @@
 #include "launcher/agent/live_job.hpp"
 
 #include <algorithm>
+#include <unistd.h>
 #include <utility>
 #include <variant>
 
@@ -21,10 +22,11 @@ constexpr Millis kGather{100};      // events come in bursts
 constexpr Millis kPaceAgain{10'000};
 constexpr std::size_t kSlack = 64;  // paces that are kept for nodes that come and go
 
-LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell)
+LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want)
     : io_(io),
       facts_(std::move(facts)),
       tell_(std::move(tell)),
+      want_(std::move(want)),
       watch_timer_(io),
       pace_(live::pace_of(live_, false)),
       follow_timer_(io) {}
@@ -44,7 +46,7 @@ void LiveJob::on_message(AgentId agent, std::string const& host, rendezvous::Liv
   if (auto* const pulse = std::get_if<rendezvous::NodePulse>(&message)) {
     on_pulse(agent, host, std::move(*pulse));
   } else if (auto const* const ask = std::get_if<rendezvous::Ask>(&message)) {
-    on_question(agent, *ask);
+    on_question(agent, host, *ask);
   } else {
     on_answer(agent, std::get<rendezvous::Told>(std::move(message)));
   }
@@ -93,7 +95,7 @@ void LiveJob::tell_pace(AgentId agent, TellPace& told, TimePoint now) {
 
 // ---- questions --------------------------------------------------------------------------------------------------
 
-void LiveJob::on_question(AgentId agent, rendezvous::Ask const& ask) {
+void LiveJob::on_question(AgentId agent, std::string const& host, rendezvous::Ask const& ask) {
   auto const question = live::parse_question(ask.text);
   if (!question || question->what == live::Question::What::who) {
     return answer(agent, ask.id,
@@ -106,8 +108,28 @@ void LiveJob::on_question(AgentId agent, rendezvous::Ask const& ask) {
       return answer(agent, ask.id, live_json(live_, facts_, Clock::now()));
     case live::Question::What::events: return answer(agent, ask.id, lines_json(live_, facts_, question->number));
     case live::Question::What::follow: return follow({agent, ask.id, question->number});
+    case live::Question::What::checkpoint:
+    case live::Question::What::restart:
+    case live::Question::What::stop: return change(agent, host, ask, *question);
     default: return inquire(agent, ask, *question);
   }
+}
+
+/// All processes of a job are of one user, so the one that asks is, too.
+void LiveJob::change(AgentId agent, std::string const& host, rendezvous::Ask const& ask,
+                     live::Question const& question) {
+  using What = rendezvous::Wanted::What;
+  if (auto const why = live::objection_to_change(live_, question.number); !why.empty()) {
+    return answer(agent, ask.id, live::error_json(why));
+  }
+  auto const by = "uid " + std::to_string(geteuid()) + " on " + host;
+  if (question.what == live::Question::What::checkpoint) {
+    want_(agent, {What::checkpoint, question.number, by});
+    return inquire(agent, ask, question);
+  }
+  bool const stops = question.what == live::Question::What::stop;
+  answer(agent, ask.id, live::done_json((stops ? "stopped by " : "restarted by ") + by));  // before it may end
+  want_(agent, {stops ? What::stop : What::restart, question.number, by});
 }
 
 void LiveJob::answer(AgentId agent, std::uint64_t id, std::string const& text) {

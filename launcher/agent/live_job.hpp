@@ -1,7 +1,7 @@
 // LiveJob: the live view of a job, at its coordinator: keeps the table (live.hpp), answers questions, and sets the pace
 // of the agents' pulses. Shell.
 //
-// Runs on the thread of the io_context given to it, and never blocks. Nothing that it does changes the job.
+// Runs on the thread of the io_context given to it, and never blocks. It changes the job only when a person wants that.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,7 @@
 
 #include "launcher/live/live.hpp"
 #include "launcher/live/question.hpp"
+#include "rendezvous/membership/events.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/connection.hpp"
 #include "rendezvous/values/story.hpp"
@@ -29,8 +30,10 @@ class LiveJob {
  public:
   /// Coordinator::tell.
   using Tell = std::function<void(rendezvous::AgentId, rendezvous::LiveDown const&)>;
+  /// Coordinator::want.
+  using Want = std::function<void(rendezvous::AgentId, rendezvous::Wanted)>;
 
-  LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell);
+  LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want);
   ~LiveJob();
   LiveJob(LiveJob const&) = delete;
   LiveJob& operator=(LiveJob const&) = delete;
@@ -60,7 +63,9 @@ class LiveJob {
     TimePoint at;
   };
   void on_pulse(rendezvous::AgentId agent, std::string const& host, rendezvous::NodePulse pulse);
-  void on_question(rendezvous::AgentId agent, rendezvous::Ask const& ask);
+  void on_question(rendezvous::AgentId agent, std::string const& host, rendezvous::Ask const& ask);
+  void change(rendezvous::AgentId agent, std::string const& host, rendezvous::Ask const& ask,
+              live::Question const& question);
   void on_answer(rendezvous::AgentId agent, rendezvous::Told told);
   void answer(rendezvous::AgentId agent, std::uint64_t id, std::string const& text);
   void follow(Follower const& follower);
@@ -74,6 +79,7 @@ class LiveJob {
   boost::asio::io_context& io_;
   live::Facts facts_;
   Tell tell_;
+  Want want_;
   live::Live live_;
   os::Timer watch_timer_;
   bool is_watched_ = false;  ///< the status was asked for within kWatchedFor

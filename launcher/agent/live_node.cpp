@@ -121,6 +121,9 @@ class LiveNode::Workers {
     }
     if (local_ranks.empty()) {
       part(live::error_json("no worker runs on " + running.host + " now"), false);
+    } else if (question.what == live::Question::What::checkpoint) {
+      auto const asked = running.number == question.number ? supervisor_.ask_for_checkpoint() : 0;
+      part(live::asked_json(running.host, asked, local_ranks.size()), false);
     } else if (question.what == live::Question::What::stacks) {
       take_stacks(running, local_ranks, part);
     } else {
@@ -382,7 +385,7 @@ void LiveNode::on_question(os::UniqueFd connection, std::string const& question)
   } else if (waiting_.size() >= kMaxWaiting) {
     asker->say(live::error_json(live::kTooManyQuestions), false);
   } else {
-    ask_coordinator(asker, question, parsed && !asks_for_ranks(parsed->what));
+    ask_coordinator(asker, question, parsed && !is_passed_on(parsed->what));
   }
 }
 

@@ -214,6 +214,15 @@ void put(std::string& to, Member const& member, TimePoint now) {
 }  // namespace
 
 /// Numbers are written one by one: a tree of JSON values for 16,384 ranks would take long to make.
+std::string objection_to_change(Live const& live, std::uint64_t shown) {
+  if (live.phase != Phase::running) {
+    return std::string("its workers do not run now, it is ") + name_of(live.phase) + ": look again by cxxrunctl status";
+  }
+  return live.generation == shown ? ""
+                                  : "generation " + std::to_string(live.generation) + " runs now, and not " +
+                                        std::to_string(shown) + " as was shown: look again by cxxrunctl status";
+}
+
 std::string live_json(Live const& live, Facts const& facts, TimePoint now) {
   std::string text = "{";
   put(text, "version", kLiveVersion);
@@ -257,6 +266,14 @@ std::string who_json(std::string const& run_id, std::string const& step, std::st
 
 std::string error_json(std::string const& why) {
   return line_of({{"error", why}});
+}
+
+std::string done_json(std::string const& what) {
+  return line_of({{"done", what}});
+}
+
+std::string asked_json(std::string const& host, std::size_t asked, std::size_t workers) {
+  return line_of({{"host", host}, {"asked", asked}, {"workers", workers}});
 }
 
 std::string stack_json(std::uint32_t rank, std::string const& host, std::vector<std::string> const& frames,

@@ -105,6 +105,9 @@ void fold(Live& live, rendezvous::AgentId agent, std::string const& host, rendez
 /// The agent whose worker has this rank. Nothing: no pulse has reported it.
 [[nodiscard]] std::optional<rendezvous::AgentId> agent_of(Live const& live, std::uint32_t rank);
 
+/// Why the workers of the generation that a person was shown cannot be changed now; "": they can.
+[[nodiscard]] std::string objection_to_change(Live const& live, std::uint64_t shown);
+
 /// What the job was started with, for people.
 struct Facts {
   std::string run_id;
@@ -120,6 +123,10 @@ struct Facts {
 inline constexpr char const* kTooManyQuestions = "too many questions at once: try again in a few seconds";
 /// {"error": why}
 [[nodiscard]] std::string error_json(std::string const& why);
+/// {"done": what}
+[[nodiscard]] std::string done_json(std::string const& what);
+/// How many of a node's workers were asked for a checkpoint, of how many.
+[[nodiscard]] std::string asked_json(std::string const& host, std::size_t asked, std::size_t workers);
 /// The stack of a worker, innermost frame first. `place`: what the kernel says of it if there are no frames.
 [[nodiscard]] std::string stack_json(std::uint32_t rank, std::string const& host,
                                      std::vector<std::string> const& frames, std::string const& place);

@@ -13,11 +13,19 @@ struct Form {
   std::size_t words;  ///< number of words, including `word`
 };
 /// By Question::What.
-constexpr std::array<Form, 6> kForms{
-    {{"who", 1}, {"status", 1}, {"events", 2}, {"follow", 2}, {"stacks", 2}, {"logs", 3}}};
+constexpr std::array<Form, 9> kForms{{{"who", 1},
+                                      {"status", 1},
+                                      {"events", 2},
+                                      {"follow", 2},
+                                      {"stacks", 2},
+                                      {"logs", 3},
+                                      {"checkpoint", 2},
+                                      {"restart", 2},
+                                      {"stop", 2}}};
 
 bool has_number(Question::What what) {
-  return what == Question::What::events || what == Question::What::follow || what == Question::What::logs;
+  return what == Question::What::events || what == Question::What::follow || what == Question::What::logs ||
+         changes_job(what);
 }
 
 bool read_ranks(std::string_view text, std::vector<std::uint32_t>& ranks) {

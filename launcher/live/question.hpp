@@ -6,6 +6,7 @@
 //   follow AFTER     the same, once there is one; without one the answer comes after a few seconds
 //   stacks all       the stacks of all workers; `stacks 3,5`: of these ranks
 //   logs RANK BYTES  the last bytes of the log files of a worker
+//   checkpoint GENERATION   asks its workers to save, if this generation runs; restart and stop in the same form
 //
 // The answer is lines of JSON. A line with "error" says why nothing follows.
 #pragma once
@@ -19,18 +20,26 @@
 namespace cxxrun::launcher::live {
 
 struct Question {
-  enum class What : std::uint8_t { who, status, events, follow, stacks, logs };
+  enum class What : std::uint8_t { who, status, events, follow, stacks, logs, checkpoint, restart, stop };
   What what = What::who;
-  std::uint64_t number = 0;          ///< AFTER, BYTES
+  std::uint64_t number = 0;          ///< AFTER, BYTES, GENERATION
   std::vector<std::uint32_t> ranks;  ///< at most kMostRanks; empty: all
   bool operator==(Question const&) const = default;
 };
 inline constexpr std::size_t kMostRanks = 64;
 inline constexpr std::uint64_t kMostTail = 65'536;
 
-/// Whether the question names ranks; it is passed on to their agents.
+/// Whether the question names ranks.
 [[nodiscard]] constexpr bool asks_for_ranks(Question::What what) {
   return what == Question::What::stacks || what == Question::What::logs;
+}
+/// Whether the job is changed, so that a person was asked before.
+[[nodiscard]] constexpr bool changes_job(Question::What what) {
+  return what >= Question::What::checkpoint;
+}
+/// Whether the coordinator passes it on to other agents, which takes longer.
+[[nodiscard]] constexpr bool is_passed_on(Question::What what) {
+  return asks_for_ranks(what) || what == Question::What::checkpoint;
 }
 /// Nothing: the text is no question.
 [[nodiscard]] std::optional<Question> parse_question(std::string_view text);

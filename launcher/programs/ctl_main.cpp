@@ -1,6 +1,7 @@
-// cxxrunctl: asks the agents of this node, or of a Slurm job, about their jobs and shows the answers. It changes
-// nothing.
+// cxxrunctl: asks the agents of this node, or of a Slurm job, about their jobs and shows the answers. It changes a job
+// only where the user says so.
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <optional>
@@ -14,6 +15,7 @@
 
 #include "launcher/live/live.hpp"
 #include "launcher/live/question.hpp"
+#include "launcher/view/change.hpp"
 #include "launcher/view/ctl_options.hpp"
 #include "launcher/view/job_search.hpp"
 #include "launcher/view/slurm_jobs.hpp"
@@ -146,12 +148,54 @@ int show_events(Job const& job, CtlOptions const& options) {
   }
 }
 
+/// Whether the person at the terminal says yes.
+bool says_yes(std::string const& question) {
+  std::fputs(question.c_str(), stderr);
+  std::array<char, 16> said{};
+  return std::fgets(said.data(), said.size(), stdin) != nullptr && (said[0] == 'y' || said[0] == 'Y');
+}
+
+int change(Job const& job, CtlOptions const& options) {
+  using What = live::Question::What;
+  auto const status = ask(job, {What::status, 0, {}});
+  auto const table = status ? read_table(*status) : Result<Table>(status.error());
+  if (!table) {
+    return no_answer(job, table.error().context);
+  }
+  std::fputs(what_follows(*table, options.verb).c_str(), stderr);
+  if (!options.yes && isatty(STDIN_FILENO) == 0) {
+    complain("nothing is done: there is no terminal to answer at; --yes does it without a question");
+    return kExitUsage;
+  }
+  if (!options.yes && !says_yes(question_of(*table, options.verb))) {
+    complain("nothing is done");
+    return kExitCheck;
+  }
+  auto const what = options.verb == Verb::checkpoint ? What::checkpoint
+                    : options.verb == Verb::restart  ? What::restart
+                                                     : What::stop;
+  auto const answer = ask(job, {what, table->generation, {}});
+  if (!answer) {
+    return no_answer(job, answer.error().context);
+  }
+  auto const changed = read_change(*answer);
+  auto const [line, done] = outcome_of(changed);
+  if (!done) {
+    return line.empty() ? tell_errors(job, changed.errors) : no_answer(job, line);
+  }
+  std::fputs(options.json ? answer->c_str() : (job.who.run_id + ": " + line + "\n").c_str(), stdout);
+  return tell_errors(job, changed.errors);
+}
+
 int show(Job const& job, CtlOptions const& options) {
+  if (changes_job(options.verb)) {
+    return change(job, options);
+  }
   switch (options.verb) {
     case Verb::stacks: return show_stacks(job, options);
     case Verb::logs: return show_logs(job, options);
     case Verb::events: return show_events(job, options);
-    case Verb::status: break;
+    default: break;
   }
   return show_status(job, options);
 }

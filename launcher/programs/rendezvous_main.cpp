@@ -134,9 +134,10 @@ class RendezvousHost {
     on.happened = [this](std::string const& run_id, auto const& event) {
       auto& live = lives_[run_id];
       if (!live) {
-        live =
-            std::make_unique<LiveJob>(io_, live::Facts{run_id, host_, "", std::nullopt, ""},
-                                      [this](auto agent, auto const& message) { coordinator_.tell(agent, message); });
+        live = std::make_unique<LiveJob>(
+            io_, live::Facts{run_id, host_, "", std::nullopt, ""},
+            [this](auto agent, auto const& message) { coordinator_.tell(agent, message); },
+            [this](auto agent, auto wanted) { coordinator_.want(agent, std::move(wanted)); });
       }
       live->on_story_event(event, records_.add(run_id, event));
     };

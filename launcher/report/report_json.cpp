@@ -125,6 +125,9 @@ Json fields(story::Concluded const& e) {
 Json fields(story::Stretch const& e) {
   return {{"kind", "time"}, {"spent", name_of(e.spent)}, {"from_s", seconds(e.from)}, {"to_s", seconds(e.to)}};
 }
+Json fields(story::Wanted const& e) {
+  return {{"kind", "wanted"}, {"generation", e.generation}, {"verb", e.verb}, {"by", e.by}};
+}
 
 char const* role_name(rendezvous::Role role) {
   switch (role) {

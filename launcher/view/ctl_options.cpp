@@ -15,15 +15,15 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr std::array<char const*, 4> kVerbs{"status", "stacks", "logs", "events"};
+constexpr std::array<char const*, 7> kVerbs{"status", "stacks", "logs", "events", "checkpoint", "restart", "stop"};
 
 Result<void> take_ranks(CtlOptions& options, std::string const& word) {
   for (auto const& part : split(word, ',')) {
     auto const rank = parse_number<0xffff'ffff>(part);
     if (!rank) {
       return expected("ranks are expected, 3 or 3,5, not " + printable(word, 60) + "; the job comes last: cxxrunctl " +
-                      kVerbs.at(static_cast<std::size_t>(options.verb)) + " " +
-                      (options.verb == Verb::stacks ? "all" : "0") + " " + printable(word, 60));
+                      name_of(options.verb) + " " + (options.verb == Verb::stacks ? "all" : "0") + " " +
+                      printable(word, 60));
     }
     options.ranks.push_back(*rank);
   }
@@ -72,6 +72,9 @@ Result<void> take_words(CtlOptions& options, Words words) {
   if (!words.empty()) {
     options.job = next();
   }
+  if (options.job.empty() && changes_job(options.verb)) {
+    return expected(std::string("which job? cxxrunctl ") + name_of(options.verb) + " JOB");
+  }
   return words.empty() ? Result<void>() : expected("unexpected argument " + printable(words.front(), 60));
 }
 
@@ -83,6 +86,9 @@ Result<void> check(CtlOptions const& options) {
   if (options.follow && options.verb != Verb::events) {
     return expected("--follow is for events alone");
   }
+  if (options.yes && !changes_job(options.verb)) {
+    return expected("--yes is for checkpoint, restart and stop alone");
+  }
   return {};
 }
 
@@ -92,6 +98,10 @@ bool takes_value(OptionRow const& row) {
 
 }  // namespace
 
+char const* name_of(Verb verb) {
+  return kVerbs.at(static_cast<std::size_t>(verb));
+}
+
 Command ctl_command(CtlOptions& o) {
   return {
       "cxxrunctl",
@@ -99,16 +109,18 @@ Command ctl_command(CtlOptions& o) {
       "       cxxrunctl stacks [RANKS] [JOB]   where its workers are\n"
       "       cxxrunctl logs RANK [JOB]        the end of what one of them has written to files\n"
       "       cxxrunctl events [JOB]           what has happened to it\n"
-      "Looks at a running job of cxxrun from one of its nodes, or through srun, and changes nothing.\n",
+      "       cxxrunctl checkpoint|restart|stop JOB   changes it, after a question\n"
+      "Looks at a running job of cxxrun from one of its nodes, or through srun.\n",
       "JOB is the number of a Slurm job, its step (4711.0) or, behind a command, the id of a run; without it all jobs\n"
       "on this node are shown. RANKS: 3 or 3,5 or all. Manual: man cxxrunctl\n"
-      "Exit codes: 0 shown, 1 --check found a job that stands still or is not running, 100 bad arguments,\n"
-      "111 no answer, 113 no such job.\n",
+      "Exit codes: 0 shown or done, 1 --check found a job that stands still or is not running, or the answer was no,\n"
+      "100 bad arguments, 111 no answer, 113 no such job.\n",
       {{"",
         {{"--json", "", "for programs: one line for each job", set(o.json, parse_flag)},
          {"--check", "", "print nothing, and exit with 1 unless the job gets on", set(o.check, parse_flag)},
          {"--verbose", "", "all nodes and frames, however many lines that takes", set(o.all, parse_flag), "-v"},
          {"--follow", "", "of events: go on with what happens next", set(o.follow, parse_flag), "-f"},
+         {"--yes", "", "of checkpoint, restart and stop: do not ask", set(o.yes, parse_flag), "-y"},
          {"--lines", "N", "of logs: at most so many lines of each file [20]", set(o.lines, parse_number<100'000>),
           "-n"},
          version_row,

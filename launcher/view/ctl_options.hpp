@@ -10,7 +10,12 @@
 
 namespace cxxrun::launcher::view {
 
-enum class Verb : std::uint8_t { status, stacks, logs, events };
+enum class Verb : std::uint8_t { status, stacks, logs, events, checkpoint, restart, stop };
+[[nodiscard]] char const* name_of(Verb verb);
+/// Whether the job is not only looked at.
+[[nodiscard]] constexpr bool changes_job(Verb verb) {
+  return verb >= Verb::checkpoint;
+}
 
 struct CtlOptions {
   Verb verb = Verb::status;
@@ -20,6 +25,7 @@ struct CtlOptions {
   bool check = false;
   bool all = false;  ///< -v: shows all nodes and frames, however many lines that takes
   bool follow = false;
+  bool yes = false;
   std::uint64_t lines = 20;
 };
 

@@ -26,7 +26,7 @@ constexpr std::size_t kMostNodes = 4;  // that are tried
 constexpr Millis kIdle{120'000};       // of a relay that is asked nothing: srun may be gone
 
 Millis patience_for(live::Question const& question) {
-  return asks_for_ranks(question.what) ? kForLong : kForQuick;
+  return is_passed_on(question.what) ? kForLong : kForQuick;
 }
 
 bool is_in_path(std::string const& program, Environment const& environment) {

@@ -56,7 +56,7 @@ Result<std::string> LineReader::line(TimePoint until) {
       return fail(Errc::io, "cannot read", errno);
     }
     if (got == 0) {
-      return fail(Errc::closed, "its output has ended");
+      return fail(Errc::closed, "what srun has started there has ended");
     }
     rest_.append(chunk.data(), static_cast<std::size_t>(got));
     if (rest_.size() > kMostLine) {
@@ -132,7 +132,7 @@ Program::~Program() {
 
 Result<std::string> Program::ask(std::string const& question, TimePoint until) {
   if (!os::write_all(in_.get(), question + "\n")) {
-    return fail(Errc::closed, "it has ended", errno);
+    return fail(Errc::closed, "what srun has started there has ended", errno);
   }
   auto answer = lines_.answer(until);
   if (!answer) {

@@ -118,7 +118,7 @@ Table::Event read_event(Json const& json) {
   if (auto const rank = number(at(json, "rank"))) {
     event.text += " rank " + std::to_string(*rank);
   }
-  for (auto const* const name : {"host", "how", "why", "summary"}) {
+  for (auto const* const name : {"host", "how", "why", "summary", "verb", "by"}) {
     auto const more = text(json, name);
     event.text += more.empty() ? "" : (name == std::string_view("host") ? " " : ": ") + more;
   }
@@ -190,6 +190,16 @@ Items<Tail> read_tails(std::string const& answer) {
         {static_cast<std::uint32_t>(number(json, "rank")), text(json, "host"), text(json, "file"), raw(json, "text")});
   }
   return tails;
+}
+
+Change read_change(std::string const& answer) {
+  Change change;
+  for (auto const& json : read_lines(answer, change.errors)) {
+    change.done += text(json, "done");
+    change.asked += number(json, "asked");
+    change.workers += number(json, "workers");
+  }
+  return change;
 }
 
 Events read_events(std::string const& answer) {

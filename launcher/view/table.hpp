@@ -88,6 +88,14 @@ struct Items {
 };
 [[nodiscard]] Items<Stack> read_stacks(std::string const& answer);
 [[nodiscard]] Items<Tail> read_tails(std::string const& answer);
+/// The answer to a question that changes the job.
+struct Change {
+  std::string done;           ///< what was done; "": nothing, or a checkpoint was asked for
+  std::uint64_t asked = 0;    ///< for a checkpoint: workers that could be asked
+  std::uint64_t workers = 0;  ///< of so many
+  std::vector<std::string> errors;
+};
+[[nodiscard]] Change read_change(std::string const& answer);
 struct Event {
   std::uint64_t number = 0;
   std::string line;   ///< of events.jsonl

@@ -378,4 +378,11 @@ std::size_t Supervisor::ask_for_checkpoint(int signal, std::set<pid_t>& served) 
   return forward(signal, served);
 }
 
+std::size_t Supervisor::ask_for_checkpoint() {
+  auto const& workers = state_.workers;
+  return static_cast<std::size_t>(std::count_if(workers.begin(), workers.end(), [this](auto const& worker) {
+    return lives(worker) && links_.checkpoint(worker.local_rank);
+  }));
+}
+
 }  // namespace cxxrun::launcher

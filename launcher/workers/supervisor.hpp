@@ -163,6 +163,8 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   /// Forwards the signal to the workers that are not in `served` and adds those that got it. Returns how many did not.
   /// Workers with a page are asked there as well, once in a generation.
   std::size_t ask_for_checkpoint(int signal, std::set<pid_t>& served);
+  /// Asks the workers with a page there, and returns how many have one.
+  std::size_t ask_for_checkpoint();
 
   /// The socket where workers register: CXXRUN_AGENT. "" when no descriptor was left.
   [[nodiscard]] std::string socket() const { return links_.name(); }

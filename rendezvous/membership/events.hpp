@@ -60,9 +60,19 @@ struct Said {
 struct Quit {
   int signal = 0;
 };
+/// A person wants it (docs/use/live.md), and was shown generation `number`.
+struct Wanted {
+  enum class What : std::uint8_t { checkpoint, restart, stop };
+  What what = What::checkpoint;
+  std::uint64_t number = 0;
+  std::string by;  ///< "uid 1000 on node2"
+};
+[[nodiscard]] constexpr char const* name_of(Wanted::What what) {
+  return what == Wanted::What::checkpoint ? "checkpoint" : what == Wanted::What::restart ? "restart" : "stop";
+}
 struct Tick {};
 using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Quit, Tick, Campaign, Withdraw,
-                           Learned, FollowerCalled, Beaten, BeatsEnded, ConfirmedDead, Fenced>;
+                           Learned, FollowerCalled, Beaten, BeatsEnded, ConfirmedDead, Fenced, Wanted>;
 
 /// What the coordinator's end of an agent's connection shows.
 struct MemberEnds {

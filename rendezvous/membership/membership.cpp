@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <csignal>
 #include <utility>
 
 #include "rendezvous/membership/attendance.hpp"
@@ -267,6 +268,20 @@ void on(Turn& turn, Quit const& event) {
     case Phase::stopping: state.group.stop = told; break;
     case Phase::finished: break;
     default: state.group.stop = told; go_on(turn, next::Finished{told_to_end(state, turn.policy)});
+  }
+}
+
+/// While workers run, and of the generation that the person was shown. live_job.cpp says otherwise why not.
+void on(Turn& turn, Wanted const& event) {
+  if (turn.state.phase != Phase::running || event.number != turn.state.number) {
+    turn.say(Level::debug, "ignored: " + std::string(name_of(event.what)) + " of " + name_of(event.number), "ignored");
+    return;
+  }
+  turn.tell(story::Wanted{event.number, name_of(event.what), event.by});
+  switch (event.what) {
+    case Wanted::What::checkpoint: turn.say(Level::info, "asked for a checkpoint by " + event.by); break;
+    case Wanted::What::restart: go_on(turn, next::Stopping{{StopKind::resize, 0, "restarted by " + event.by}}); break;
+    case Wanted::What::stop: go_on(turn, next::Stopping{{StopKind::user, SIGINT, "stopped by " + event.by}}); break;
   }
 }
 

@@ -400,6 +400,10 @@ void Coordinator::tell(AgentId agent, LiveDown const& message) {
   impl_->peers->send(agent, encode(message));
 }
 
+void Coordinator::want(AgentId agent, Wanted wanted) {
+  impl_->feed(impl_->peers->run_of(agent), std::move(wanted));
+}
+
 void Coordinator::rename(std::string nonce) {
   impl_->config.nonce = std::move(nonce);
 }

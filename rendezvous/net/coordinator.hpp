@@ -16,6 +16,7 @@
 
 #include "cxxrun/error.hpp"
 #include "rendezvous/membership/campaign.hpp"
+#include "rendezvous/membership/events.hpp"
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/connection.hpp"
@@ -83,6 +84,8 @@ class Coordinator {
   void tell(std::variant<Withdraw, Learned> news);
   /// Sends to an agent known from `live`; dropped if that is gone.
   void tell(AgentId agent, LiveDown const& message);
+  /// A person wants it of the run of this agent, which is known from `live`.
+  void want(AgentId agent, Wanted wanted);
   /// This agent has a new incarnation, by which others recognise its coordinator.
   void rename(std::string nonce);
   /// Whether the run of this agent decides: opened here or elected, and not stepped down.

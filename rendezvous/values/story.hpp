@@ -65,6 +65,12 @@ struct TookOver {
   History known;       ///< what it knows of the time before
   Ballot ballot = {};  ///< in the vote of the members of `generation`
 };
+/// A person wants it (docs/use/live.md).
+struct Wanted {
+  std::uint64_t generation = 0;
+  std::string verb;  ///< "checkpoint", "restart", "stop"
+  std::string by;
+};
 struct SteppedDown {
   std::string why;
 };
@@ -81,7 +87,7 @@ struct Stretch {
 };
 
 using What = std::variant<NodeJoined, NodeLost, NodeLeft, NodeExcluded, Formed, Started, WorkerFailed, Stopping, Ended,
-                          Restart, TookOver, SteppedDown, Concluded, Stretch>;
+                          Restart, TookOver, SteppedDown, Concluded, Stretch, Wanted>;
 
 struct Event {
   Millis at{0};  ///< since the job's start

@@ -64,7 +64,7 @@ class Play {
   }
 
   void election() {
-    switch (script_.below(6)) {
+    switch (script_.below(7)) {
       case 0:
         feed(Campaign{fuzz::some_decree(script_, hints()), {script_.below(4), script_.below(4)}, state_.number, {}});
         break;
@@ -75,6 +75,7 @@ class Play {
                     AcceptedDecree{{script_.below(4), 0}, fuzz::some_decree(script_, hints())}, ""});
         break;
       case 4: feed(Learned{fuzz::some_decree(script_, hints()), {}}); break;
+      case 5: feed(Wanted{static_cast<Wanted::What>(script_.below(3)), script_.near(state_.number), "uid 0"}); break;
       default: feed(Quit{15});
     }
   }

@@ -198,6 +198,49 @@ class OneNode(LiveCase):
         self.end(job)
 
 
+class Changes(LiveCase):
+    def answered(self, answer, *arguments, code=0):
+        """At a terminal where a person types the answer."""
+        ours, theirs = os.openpty()
+        with os.fdopen(ours, "r+b", buffering=0) as terminal:
+            terminal.write(answer)
+            done = subprocess.run([CTL, *arguments], env=self.environment(), stdin=theirs, capture_output=True, timeout=GUARD)
+            os.close(theirs)
+        self.assertEqual(done.returncode, code, done)
+        return done.stderr.decode()
+
+    def test_it_is_changed_only_after_a_question_and_the_job_says_by_whom(self):
+        job = self.begin()
+        me = self.run_id()
+        self.go(0, 1)
+        by = rf"by uid {os.getuid()} on \S+"
+        self.ctl("stop", me, code=100)
+        self.assertIn("have --shutdown-timeout to save", self.said)
+        self.assertIn("--yes does it without a question", self.said)
+        self.assertIn("[y/N] cxxrunctl: nothing is done", self.answered(b"n\n", "restart", me, code=1))
+        self.assertEqual(self.table(me)["generation"], 1)
+
+        self.assertRegex(self.ctl("checkpoint", me, "--yes"), r": asked 2 of 2 workers to save\n$")
+        self.assertRegex(self.ctl("restart", me, "--yes"), rf": restarted {by}\n$")
+        self.await_events(2, "up", generation=2)
+        table = self.await_table(me, lambda table: table["phase"] == "running", "it runs again")
+        self.assertEqual((table["generation"], table["restarts"]), (2, 0))
+        self.assertIn("stop generation 2 of ", self.answered(b"y\n", "stop", me))
+        self.assertEqual(job.wait(), 130)
+        self.assertRegex(job.stderr, rf"asked for a checkpoint {by}")
+        self.assertRegex(job.stderr, rf"restarted {by}")
+        self.assertRegex(job.stderr, rf"stopped {by}")
+        self.ctl("stop", me, "--yes", code=113)
+
+    def test_workers_that_cannot_be_asked_to_save_are_told_of(self):
+        job = self.start_node("--nproc-per-node=1", "--rdzv-id", self.run_id(), self.worker("note up; exec sleep 1000"), nnodes="1")
+        self.await_events(1, "up")
+        self.await_table(self.run_id(), lambda table: table["workers"], "its worker is told of")
+        self.ctl("checkpoint", self.run_id(), "--yes", code=111)
+        self.assertIn("none of 1 worker can be asked", self.said)
+        self.end(job)
+
+
 class Elsewhere(LiveCase):
     """Where no job of that number is found, with programs in place of squeue and srun. tests/slurm/places_test.py has
     the real ones."""

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "rendezvous/membership/state.hpp"
 #include "tests/simulation/job.hpp"
 
 namespace cxxrun::simulation {
@@ -217,6 +218,15 @@ void Job::strike(Fault const& fault) {
     case Trouble::parent_dies:
       if (!node->process.frozen()) {  // else nobody would enforce the lease
         node->parent_dies();
+      }
+      break;
+    case Trouble::restarted:
+      for (auto const& each : nodes) {
+        if (each->running() && !each->process.frozen() && each->hosted.leads()) {
+          world.note([&] { return "restarted by hand at " + each->name(); });
+          each->hosted.feed(
+              rendezvous::Wanted{rendezvous::Wanted::What::restart, each->hosted.state().number, "uid 0"});
+        }
       }
       break;
     case Trouble::kCount: break;

@@ -30,6 +30,7 @@ enum class Trouble {
   joins,        ///< a node more
   comes_back,   ///< a new agent on the host of a dead one
   parent_dies,  ///< the parent alone: its agent kills the workers, says so and ends
+  restarted,    ///< by hand, wherever somebody leads
   kCount,
 };
 [[nodiscard]] char const* name_of(Trouble trouble);

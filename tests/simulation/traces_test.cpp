@@ -123,6 +123,14 @@ TEST_CASE("F22: nobody is dropped without whom too few nodes are left", "[simula
   }
 }
 
+TEST_CASE("a job that is restarted by hand goes on, also when its coordinator is lost meanwhile") {
+  CHECK(stay(job_of(3, {{2 * kT, Trouble::restarted, 0, 0}, {4 * kT, Trouble::restarted, 0, 0}})) == "");
+  for (Micros const later : {0, 3'000, 12'000}) {
+    CAPTURE(later);
+    CHECK(succeed(job_of(4, {{2 * kT, Trouble::restarted, 0, 1}, {2 * kT + later, Trouble::both_die, 0, 0}})) == "");
+  }
+}
+
 TEST_CASE("whoever was dropped by a coordinator that steps down finds the next one", "[simulation]") {
   for (std::uint32_t const nodes : {2U, 3U, 4U, 5U}) {
     CAPTURE(nodes);

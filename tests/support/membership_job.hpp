@@ -133,6 +133,7 @@ Row succeeded();
 Row stopped();
 Row told_to_end();
 Row coordinator_told_to_end();
+Row wanted();
 Row abandoned();
 Row timer();
 Row of_another_generation();

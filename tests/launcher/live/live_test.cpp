@@ -85,6 +85,22 @@ TEST_CASE("live: the table says what the job does, and since when") {
   CHECK(job.json()["phase"] == "over");
 }
 
+TEST_CASE("live: only the generation that runs, and that a person was shown, is changed") {
+  Job job;
+  CHECK(objection_to_change(job.live, 0) ==
+        "its workers do not run now, it is waiting: look again by cxxrunctl status");
+  job.happens(story::Formed{2, 1, 2, 0, "", ""});
+  CHECK(objection_to_change(job.live, 2).find("it is starting") != std::string::npos);
+  job.happens(story::Started{2});
+  CHECK(objection_to_change(job.live, 2).empty());
+  CHECK(objection_to_change(job.live, 1) ==
+        "generation 2 runs now, and not 1 as was shown: look again by cxxrunctl status");
+  job.happens(story::Wanted{2, "restart", "uid 0"});
+  CHECK(objection_to_change(job.live, 2).empty());
+  job.happens(story::Stopping{2, "resize", "restarted by uid 0"});
+  CHECK_FALSE(objection_to_change(job.live, 2).empty());
+}
+
 TEST_CASE("live: a node is what its last pulse says, and each worker has the time of its steps") {
   Job job;
   job.start(1, 2, 3);

@@ -9,7 +9,8 @@ TEST_CASE("question: each reads back as it was written") {
   for (Question const& question :
        {Question{What::who, 0, {}}, Question{What::status, 0, {}}, Question{What::events, 812, {}},
         Question{What::follow, 812, {}}, Question{What::stacks, 0, {}}, Question{What::stacks, 0, {3, 5}},
-        Question{What::logs, 4096, {12}}}) {
+        Question{What::logs, 4096, {12}}, Question{What::checkpoint, 2, {}}, Question{What::restart, 2, {}},
+        Question{What::stop, 0, {}}}) {
     CHECK(parse_question(question_text(question)) == question);
   }
   CHECK(question_text({What::stacks, 0, {3, 5}}) == "stacks 3,5");
@@ -23,7 +24,8 @@ TEST_CASE("question: anything else is none") {
                                  "stacks",    "stacks ",    "stacks 1,",
                                  "stacks -1", "stacks 1 2", "stacks 4294967296",
                                  "logs 1",    "logs all 1", "logs 1 2 3",
-                                 "kill",      "who\n",      "follow"}) {
+                                 "kill",      "who\n",      "follow",
+                                 "restart",   "stop x",     "checkpoint all"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_question(text));
   }

@@ -58,8 +58,8 @@ TEST_CASE("cxxrunctl: ranks come before the job") {
 TEST_CASE("cxxrunctl: what is no command line is refused in a line that says what to type") {
   CHECK(refused({"stauts"}) == "cxxrunctl: stauts is not a command of this program; did you mean status?\n");
   CHECK(refused({"page"}) ==
-        "cxxrunctl: page is not a command of this program; the commands are status, stacks, logs, events; for a run of "
-        "that id: cxxrunctl status page\n");
+        "cxxrunctl: page is not a command of this program; the commands are status, stacks, logs, events, checkpoint, "
+        "restart, stop; for a run of that id: cxxrunctl status page\n");
   CHECK(refused({"logs"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
   CHECK(refused({"logs", "1,2"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
   CHECK(refused({"stacks", "run"}) ==
@@ -68,9 +68,20 @@ TEST_CASE("cxxrunctl: what is no command line is refused in a line that says wha
   CHECK(refused({"status", "1", "2"}) == "cxxrunctl: unexpected argument 2\n");
   CHECK(refused({"events", "--check"}) == "cxxrunctl: --check is for status alone\n");
   CHECK(refused({"status", "-f"}) == "cxxrunctl: --follow is for events alone\n");
+  CHECK(refused({"status", "--yes"}) == "cxxrunctl: --yes is for checkpoint, restart and stop alone\n");
   CHECK(refused({"--bogus"}).starts_with("cxxrunctl: unknown option --bogus"));
   CHECK(refused({"logs", "1", "-n"}).starts_with("cxxrunctl: --lines needs a value"));
   CHECK(refused({"\x1b[31m"}).find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("cxxrunctl: what changes a job has to name it") {
+  for (std::string const verb : {"checkpoint", "restart", "stop"}) {
+    CHECK(refused({verb}) == "cxxrunctl: which job? cxxrunctl " + verb + " JOB\n");
+    CHECK(refused({verb, "--yes"}) == "cxxrunctl: which job? cxxrunctl " + verb + " JOB\n");
+    CHECK(parsed({verb, "4711", "-y"}).yes);
+    CHECK(parsed({verb, "4711"}).job == "4711");
+    CHECK(name_of(parsed({verb, "4711"}).verb) == verb);
+  }
 }
 
 TEST_CASE("cxxrunctl: a job is meant by its id, its step, or the number of its Slurm job") {

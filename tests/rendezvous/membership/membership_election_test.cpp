@@ -155,6 +155,8 @@ std::vector<Event> every_event() {
                             Said{1, WorkerFailed{1, bad}},
                             Said{2, Leaving{15}},
                             Quit{15},
+                            Wanted{Wanted::What::restart, 1, "uid 0"},
+                            Wanted{Wanted::What::stop, 2, "uid 0"},
                             Tick{},
                             Campaign{decree(1, 2), {2, 1}, 1, {}, false, false},
                             Campaign{decree(1, 2), {3, 1}, 1, {}, true, true},

@@ -275,6 +275,43 @@ Row coordinator_told_to_end() {
           {"finished", nothing([](Job const&) { return Event{Quit{15}}; })}};
 }
 
+Row wanted() {
+  using What = Wanted::What;
+  auto const ignored = nothing([](Job const& job) { return Event{Wanted{What::stop, job.state.number, "uid 0"}}; });
+  return {{"forming", ignored},
+          {"opening, preparing", ignored},
+          {"running",
+           {"checkpoint: noted; restart: stop (resize); stop: stop (user)",
+            [](Phase phase) {
+              Job asked(phase);
+              asked.feed(Wanted{What::checkpoint, 1, "uid 0 on n1"});
+              CHECK(asked.in(phase, 1));
+              REQUIRE(asked.last.story.size() == 1);
+              auto const& told = std::get<story::Wanted>(asked.last.story.front().what);
+              CHECK(told.verb == "checkpoint");
+              CHECK(told.by == "uid 0 on n1");
+              Job restarted(phase);
+              restarted.feed(Wanted{What::restart, 1, "uid 0 on n1"});
+              CHECK(restarted.stops(StopKind::resize));
+              CHECK(restarted.state.group.stop.why == "restarted by uid 0 on n1");
+              restarted.stop_all();
+              CHECK(restarted.in(Phase::opening, 2));
+              CHECK(restarted.state.restarts.consumed == 0);
+              Job stopped(phase);
+              stopped.feed(Wanted{What::stop, 1, "uid 0 on n1"});
+              CHECK(stopped.stops(StopKind::user));
+              stopped.stop_all();
+              CHECK(stopped.ended(End::stopped));
+              CHECK(stopped.state.verdict->exit_code == 130);  // so --requeue does not queue it again
+              Job late(phase);
+              late.feed(Wanted{What::restart, 0, "uid 0 on n1"});  // of another generation
+              CHECK(late.in(phase, 1));
+              CHECK(late.last.story.empty());
+            }}},
+          {"stopping", ignored},
+          {"finished", ignored}};
+}
+
 /// All agents leave, the last one in this phase.
 static void abandon(Job& job) {
   job.feed(Lost{2, "end of file", Ended::goodbye});

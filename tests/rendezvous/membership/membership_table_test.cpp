@@ -22,6 +22,7 @@ std::map<std::string, Row> table() {
           {"complete", complete_again()},
           {"told to end", told_to_end()},
           {"the coordinator is told to end", coordinator_told_to_end()},
+          {"a person wants it, of this generation", wanted()},
           {"the last agent is gone, and none hosts", abandoned()},
           {"timer", timer()},
           {"message of another generation", of_another_generation()}};

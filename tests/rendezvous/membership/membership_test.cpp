@@ -178,6 +178,7 @@ TEST_CASE("membership: every event in every phase has an answer that keeps the b
                                   Said{99, Ack{1}},
                                   Said{1, Ack{0}},
                                   Quit{15},
+                                  Wanted{Wanted::What::restart, 1, "uid 0"},
                                   Tick{}};
   // Every sequence of three events from each phase of a two-node job.
   for (int reached = 0; reached < 5; ++reached) {

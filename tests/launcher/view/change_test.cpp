@@ -1,0 +1,48 @@
+#include "launcher/view/change.hpp"
+
+#include "launcher/live/live.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;                  // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher;        // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher::view;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+Table running() {
+  Table table;
+  table.run_id = "4711.0";
+  table.phase = "starting";
+  table.generation = 2;
+  table.nodes = 8;
+  table.ranks = 64;
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("change: a person is shown how the job is and what follows, and is asked of this generation") {
+  auto const table = running();
+  CHECK(what_follows(table, Verb::restart) ==
+        "4711.0 starts 64 ranks on 8 nodes for 0.0 s\n"
+        "64 ranks on 8 nodes: all are stopped, and have --shutdown-timeout to save; what they do not save is lost.\n"
+        "They start again as the next generation; no restart is used up.\n");
+  CHECK(what_follows(table, Verb::stop).ends_with("exit code 130, and is not queued again.\n"));
+  CHECK(what_follows(table, Verb::checkpoint).ends_with("No worker is stopped.\n"));
+  CHECK(question_of(table, Verb::stop) == "stop generation 2 of 4711.0? [y/N] ");
+}
+
+TEST_CASE("change: what was done is one line, and nothing done is told as such") {
+  auto const done = outcome_of(read_change(live::done_json("restarted by uid 7 on node1")));
+  CHECK(done.done);
+  CHECK(done.line == "restarted by uid 7 on node1");
+  auto const some = outcome_of(read_change(live::asked_json("node1", 2, 2) + "\n" + live::asked_json("node2", 1, 2)));
+  CHECK(some.done);
+  CHECK(some.line == "asked 3 of 4 workers to save");
+  auto const none = outcome_of(read_change(live::asked_json("node1", 0, 2)));
+  CHECK_FALSE(none.done);
+  CHECK(none.line.starts_with("none of 2 workers can be asked"));
+  auto const refused = read_change(live::error_json("generation 3 runs now"));
+  CHECK_FALSE(outcome_of(refused).done);
+  CHECK(refused.errors == std::vector<std::string>{"generation 3 runs now"});
+}
