@@ -140,6 +140,7 @@ HEAVY = {
 # turn Slurm's wall time into an instant of the steady clock once.
 WALL = {
     "launcher/agent/job_record.cpp": "when an event was written, for people",
+    "launcher/agent/live_node.cpp": "at which instants all nodes look at their workers' figures; a jump costs a window",
     "launcher/doctor/pings.cpp": "by how much the clocks of two nodes differ, for people",
     "launcher/job_end/end_watch.cpp": "Slurm's end of the job, once, at the start",
     "launcher/job_end/requeue_job.cpp": "which preemption is recent, against Slurm's own wall time",

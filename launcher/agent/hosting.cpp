@@ -162,7 +162,8 @@ void Hosting::on_story_event(std::string const& run_id, rendezvous::story::Event
           if (coordinator_) {
             coordinator_->want(agent, std::move(wanted));
           }
-        });
+        },
+        [this, run_id](rendezvous::story::Event const& found) { on_story_event(run_id, found); });
   }
   live_->on_story_event(event, record_->add(event));
   if (auto const* const took_over = std::get_if<rendezvous::story::TookOver>(&event.what)) {

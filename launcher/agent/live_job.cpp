@@ -8,6 +8,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "src/base/core/text.hpp"
+#include "src/base/os/log.hpp"
 
 namespace cxxrun::launcher {
 
@@ -22,11 +23,12 @@ constexpr Millis kGather{100};      // events come in bursts
 constexpr Millis kPaceAgain{10'000};
 constexpr std::size_t kSlack = 64;  // paces that are kept for nodes that come and go
 
-LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want)
+LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want, Happened happened)
     : io_(io),
       facts_(std::move(facts)),
       tell_(std::move(tell)),
       want_(std::move(want)),
+      happened_(std::move(happened)),
       watch_timer_(io),
       pace_(live::pace_of(live_, false)),
       follow_timer_(io) {}
@@ -64,6 +66,10 @@ void LiveJob::on_pulse(AgentId agent, std::string const& host, rendezvous::NodeP
     set_pace();
   }
   tell_pace(agent, paces_[agent], now);
+  for (auto& slow : look_for_slow(live_, now)) {
+    log(slow.over ? Level::info : Level::warn, live::sentence_of(slow));
+    happened_({std::chrono::duration_cast<Millis>(now - live_.began.value_or(now)), std::move(slow)});
+  }
 }
 
 /// Pulses come faster while the status is asked for again and again.

@@ -1,5 +1,5 @@
 // LiveJob: the live view of a job, at its coordinator: keeps the table (live.hpp), answers questions, and sets the pace
-// of the agents' pulses. Shell.
+// of the agents' pulses; says which ranks are slow. Shell.
 //
 // Runs on the thread of the io_context given to it, and never blocks. It changes the job only when a person wants that.
 #pragma once
@@ -33,7 +33,10 @@ class LiveJob {
   /// Coordinator::want.
   using Want = std::function<void(rendezvous::AgentId, rendezvous::Wanted)>;
 
-  LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want);
+  /// Takes an event that the live view has found. It is to be passed to on_story_event(), like any other.
+  using Happened = std::function<void(rendezvous::story::Event const&)>;
+
+  LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want, Happened happened);
   ~LiveJob();
   LiveJob(LiveJob const&) = delete;
   LiveJob& operator=(LiveJob const&) = delete;
@@ -80,6 +83,7 @@ class LiveJob {
   live::Facts facts_;
   Tell tell_;
   Want want_;
+  Happened happened_;
   live::Live live_;
   os::Timer watch_timer_;
   bool is_watched_ = false;  ///< the status was asked for within kWatchedFor

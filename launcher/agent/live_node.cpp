@@ -66,6 +66,24 @@ std::int64_t as_figure(std::uint64_t number) {
   return static_cast<std::int64_t>(std::min<std::uint64_t>(number, std::numeric_limits<std::int64_t>::max()));
 }
 
+/// What slow.hpp judges by.
+void read_lateness(worker::ControlPage const& page, live::Row& row) {
+  auto const word = [](auto const& each) {
+    return as_figure(static_cast<std::uint64_t>(each.load(std::memory_order_acquire)));
+  };
+  of(row, Figure::inside) = word(page.inside) / 1000;
+  of(row, Figure::sample) = word(page.ddp_sample);
+  of(row, Figure::forward) = word(page.ddp_forward) / 1000;
+  of(row, Figure::backward) = word(page.ddp_backward) / 1000;
+  of(row, Figure::reducing) = word(page.ddp_reducing) / 1000;
+  of(row, Figure::looks) = word(page.looks);
+  of(row, Figure::looked_begun) = word(page.looked_begun);
+  of(row, Figure::looked_at) = word(page.looked_at);
+  if (word(page.looks) != of(row, Figure::looks)) {
+    of(row, Figure::looks) = 0;  // it was being written
+  }
+}
+
 void read_page(worker::ControlPage const& page, live::Row& row, TimePoint now) {
   auto const figures = worker::read_figures(page);
   of(row, Figure::step) = as_figure(page.step.load(std::memory_order_relaxed));
@@ -102,10 +120,26 @@ class LiveNode::Workers {
     rendezvous::NodePulse pulse{running.number, running.rank_base, static_cast<std::uint32_t>(live::kFigures), {}};
     auto const now = Clock::now();
     for (std::uint32_t i = 0; running.number != 0 && i < running.count; ++i) {
-      auto const row = row_of(i, now);
+      auto row = row_of(i, now);
+      if (looked_in_ == running.number) {
+        constexpr auto kFirst = static_cast<std::ptrdiff_t>(Figure::at);
+        std::copy(looked_[i].begin() + kFirst, looked_[i].end(), row.begin() + kFirst);
+      }
       pulse.figures.insert(pulse.figures.end(), row.begin(), row.end());
     }
     return pulse;
+  }
+
+  /// Reads what the next pulses say of how late each worker is. `at`: by the wall clock.
+  void look(Running const& running, Millis at) {
+    looked_in_ = running.number;
+    looked_.assign(running.count, live::Row{});
+    for (std::uint32_t i = 0; i < running.count; ++i) {
+      of(looked_[i], Figure::at) = at.count();
+      if (auto const* const page = supervisor_.page(i)) {
+        read_lateness(*page, looked_[i]);
+      }
+    }
   }
 
   /// `part` gets lines of JSON at least once, from inside this call or later; `more` is false the last time.
@@ -218,6 +252,8 @@ class LiveNode::Workers {
   boost::asio::io_context& io_;
   Supervisor& supervisor_;
   std::map<std::uint32_t, Used> used_;  ///< by local rank
+  std::vector<live::Row> looked_;       ///< by local rank, of the generation `looked_in_`
+  std::uint64_t looked_in_ = 0;
 };
 
 // ---- a program that asks ----------------------------------------------------------------------------------------
@@ -295,12 +331,21 @@ LiveNode::LiveNode(boost::asio::io_context& io, AgentConfig const& config, agent
       state_(state),
       send_(std::move(send)),
       workers_(std::make_unique<Workers>(io, supervisor)),
-      timer_(io) {}
+      timer_(io),
+      look_timer_(io) {}
 
 LiveNode::~LiveNode() = default;
 
 void LiveNode::begin(std::uint64_t spread) {
   timer_.after(Millis(1 + spread % static_cast<std::uint64_t>(pace_.count())), [this] { beat(); });
+  look();
+}
+
+/// All nodes look at the same instants: at whole multiples of the window, as far as their wall clocks agree.
+void LiveNode::look() {
+  auto const wall = std::chrono::duration_cast<Millis>(std::chrono::system_clock::now().time_since_epoch());
+  workers_->look(running_workers(), wall);
+  look_timer_.after(live::kWindow - wall % live::kWindow, [this] { look(); });
 }
 
 LiveNode::Running LiveNode::running_workers() const {

@@ -53,6 +53,7 @@ class LiveNode {
   [[nodiscard]] Running running_workers() const;
   void send_pulse();
   void beat();
+  void look();
   void on_pace(rendezvous::Pace const& pace);
   void on_coordinator_question(rendezvous::Ask const& ask);
   void on_coordinator_answer(rendezvous::Told const& told);
@@ -65,6 +66,7 @@ class LiveNode {
   Send send_;
   std::unique_ptr<Workers> workers_;
   os::Timer timer_;
+  os::Timer look_timer_;
   Millis pace_ = rendezvous::Pace{}.every;
   TimePoint paced_;                                            ///< when the coordinator set `pace_`
   std::shared_ptr<int> askers_ = std::make_shared<int>();      ///< its use count is the number of askers, plus one

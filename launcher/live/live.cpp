@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/core/text.hpp"
+
 namespace cxxrun::launcher::live {
 namespace {
 
@@ -16,6 +18,7 @@ constexpr Millis kUnwatched{5000};
 constexpr Millis kWatched{1000};
 constexpr Millis kForgotten{60'000};  // a silent member is removed after this time
 constexpr Millis kSweep{1000};
+constexpr int kGap = 3;          // pulses that are missed: the node or this coordinator stood still
 constexpr Millis kSpan{10'000};  // over which the mean time of a step is taken
 
 void enter(Live& live, Phase phase, TimePoint now, std::string why = "") {
@@ -32,6 +35,7 @@ void take(Live& live, story::Formed const& event, TimePoint now) {
   live.ranks = event.ranks;
   live.restarts = event.restarts;
   live.members.clear();
+  live.windows = {};
 }
 void take(Live& live, story::Started const& /*event*/, TimePoint now) {
   enter(live, Phase::running, now);
@@ -56,6 +60,7 @@ void take(Live& live, story::TookOver const& event, TimePoint now) {
 void take(Live& live, story::SteppedDown const& event, TimePoint now) {
   enter(live, Phase::waiting, now, event.why);
   live.members.clear();
+  live.windows = {};
 }
 void take(Live& live, story::Concluded const& event, TimePoint now) {
   enter(live, Phase::over, now, event.summary);
@@ -72,6 +77,24 @@ Row row_of(NodePulse const& pulse, std::size_t local_rank) {
     row[i] = pulse.figures[local_rank * pulse.width + i];
   }
   return row;
+}
+
+Reading reading_of(Member const& member, std::size_t local_rank) {
+  auto const row = row_of(member.pulse, local_rank);
+  auto const base = member.pulse.rank_base;
+  return {.rank = base + static_cast<std::uint32_t>(local_rank),
+          .node = base,
+          .heard = std::chrono::duration_cast<Millis>(member.heard.time_since_epoch()).count(),
+          .step = of(row, Figure::step),
+          .at = of(row, Figure::at),
+          .inside = of(row, Figure::inside),
+          .sample = of(row, Figure::sample),
+          .forward = of(row, Figure::forward),
+          .backward = of(row, Figure::backward),
+          .reducing = of(row, Figure::reducing),
+          .looks = of(row, Figure::looks),
+          .looked_begun = of(row, Figure::looked_begun),
+          .looked_at = of(row, Figure::looked_at)};
 }
 
 void note_speed(Speed& speed, Row const& row, TimePoint now) {
@@ -111,6 +134,9 @@ void fold(Live& live, rendezvous::AgentId agent, std::string const& host, NodePu
     member.speeds.clear();
   }
   auto const workers = pulse.figures.size() / std::max<std::size_t>(pulse.width, 1);
+  if (member.pulse.number == live.generation && now - member.heard > kGap * pace_of(live, false)) {
+    empty(live.windows);
+  }
   member.host = host;
   member.heard = now;
   member.speeds.resize(workers);
@@ -118,6 +144,93 @@ void fold(Live& live, rendezvous::AgentId agent, std::string const& host, NodePu
   for (std::size_t i = 0; i < workers; ++i) {
     note_speed(member.speeds[i], row_of(member.pulse, i), now);
   }
+}
+
+// ---- who is slow ------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// A window is over when all nodes have read their figures anew, and have told of the same reading.
+std::vector<Reading> new_readings(Live& live) {
+  std::vector<Member*> members;
+  std::size_t ranks = 0;
+  auto const read_at = [](Member const& member) { return of(row_of(member.pulse, 0), Figure::at); };
+  bool const pulses_miss_some = pace_of(live, false) > kWindow;
+  for (auto& [agent, member] : live.members) {
+    if (member.speeds.empty() || member.pulse.number != live.generation) {
+      continue;
+    }
+    bool const together =
+        members.empty() || read_at(member) / kWindow.count() == read_at(*members.front()) / kWindow.count();
+    if (read_at(member) == member.read || (!together && !pulses_miss_some)) {
+      return {};
+    }
+    members.push_back(&member);
+    ranks += member.speeds.size();
+  }
+  if (ranks != live.ranks) {
+    return {};
+  }
+  std::sort(members.begin(), members.end(),
+            [](auto const* a, auto const* b) { return a->pulse.rank_base < b->pulse.rank_base; });
+  std::vector<Reading> readings;
+  for (auto* const member : members) {
+    for (std::size_t i = 0; i < member->speeds.size(); ++i) {
+      readings.push_back(reading_of(*member, i));
+    }
+    member->read = read_at(*member);
+  }
+  return readings;
+}
+
+story::Slow told(Live const& live, Slow const& slow) {
+  constexpr std::array kSources{"libcxxrun", "ddp", "begun"};
+  constexpr std::array kHow{"by its time in calls of libcxxrun", "by the log of DistributedDataParallel",
+                            "by the collectives begun"};
+  constexpr std::array kSpent{"", "computing", "input"};
+  auto const source = static_cast<std::size_t>(slow.source);
+  std::string const spent = kSpent.at(static_cast<std::size_t>(slow.kind));
+  auto const percent =
+      std::min<std::int64_t>(slow.late.count() * 100 / std::max<std::int64_t>(1, slow.step.count()), 10'000);
+  auto const agent = agent_of(live, slow.rank);
+  return {.generation = live.generation,
+          .rank = slow.rank,
+          .ranks = slow.ranks,
+          .host = agent ? live.members.at(*agent).host : "a lost node",
+          .late = slow.late,
+          .percent = static_cast<std::uint32_t>(percent),
+          .source = kSources.at(source),
+          .spent = spent,
+          .how = seconds_text(slow.late) + " late in each step of " + seconds_text(slow.step) + " (" +
+                 std::to_string(percent) + " %)" + (spent.empty() ? "" : ", " + spent) + "; " + kHow.at(source),
+          .over = false};
+}
+
+}  // namespace
+
+std::vector<story::Slow> look_for_slow(Live& live, TimePoint now) {
+  if (live.phase != Phase::running || (live.compared && now - *live.compared < kSweep)) {
+    return {};
+  }
+  live.compared = now;
+  std::vector<story::Slow> changes;
+  if (auto const readings = new_readings(live); !readings.empty()) {
+    for (auto const& change : close_window(live.windows, readings)) {
+      auto& slow = changes.emplace_back(told(live, change.who));
+      if (change.over) {
+        slow.over = true;
+        slow.how = "holds up the others no more";
+      }
+    }
+  }
+  return changes;
+}
+
+std::string sentence_of(story::Slow const& slow) {
+  auto const name =
+      (slow.ranks == 1 ? "rank " + std::to_string(slow.rank) : "each of the " + counted(slow.ranks, "rank")) + " on " +
+      slow.host;
+  return name + (slow.over ? " " : " is ") + slow.how;
 }
 
 Millis pace_of(Live const& live, bool watched) {
@@ -196,7 +309,7 @@ void put(std::string& to, Member const& member, TimePoint now) {
   put(to, "heard_ago_ms", member.heard, now);
   put(to, "first_rank", member.pulse.rank_base);
   to += "\"ranks\":[";
-  auto const width = std::min<std::size_t>(member.pulse.width, kFigures);
+  auto const width = std::min<std::size_t>(member.pulse.width, kFigureNames.size());
   for (std::size_t i = 0; i < member.speeds.size(); ++i) {
     to += '[';
     auto const per_step = member.speeds[i].per_step;
@@ -241,7 +354,23 @@ std::string live_json(Live const& live, Facts const& facts, TimePoint now) {
     put(text, "max_restarts", *facts.max_restarts);
   }
   put(text, "why", quoted(live.why));
-  text += "\"figures\":[\"per_step_ms\",";
+  text += "\"slow\":[";
+  for (auto const& each : live.windows.slow) {
+    auto const slow = told(live, each);
+    text += '{';
+    put(text, "rank", slow.rank);
+    put(text, "ranks", slow.ranks);
+    put(text, "host", quoted(slow.host));
+    put(text, "late_ms", static_cast<std::uint64_t>(slow.late.count()));
+    put(text, "percent", slow.percent);
+    put(text, "source", quoted(slow.source));
+    put(text, "spent", quoted(slow.spent));
+    put(text, "says", quoted(sentence_of(slow)));
+    close(text, '}');
+    text += ',';
+  }
+  close(text, ']');
+  text += ",\"figures\":[\"per_step_ms\",";
   for (auto const* const name : kFigureNames) {
     text += quoted(name) + ",";
   }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/live/slow.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/connection.hpp"
 #include "rendezvous/values/story.hpp"
@@ -32,10 +33,21 @@ enum class Figure : std::uint8_t {
   memory,     ///< MiB that its process has resident
   processor,  ///< processor time of its process since the last pulse, in thousandths of a core
   state,      ///< the kernel's letter, 'R' or 'D'; 'E': it has ended
+  // For slow.hpp alone; Reading says what they are.
+  at,
+  inside,
+  sample,
+  forward,
+  backward,
+  reducing,
+  looks,
+  looked_begun,
+  looked_at,
 };
+/// Of those that are shown.
 inline constexpr std::array kFigureNames{"step",       "step_ago_ms",        "begun", "waits",
                                          "memory_mib", "processor_permille", "state"};
-inline constexpr std::size_t kFigures = kFigureNames.size();
+inline constexpr std::size_t kFigures = static_cast<std::size_t>(Figure::looked_at) + 1;
 /// The figures of one worker, by Figure.
 using Row = std::array<std::int64_t, kFigures>;
 
@@ -59,6 +71,7 @@ struct Member {
   rendezvous::NodePulse pulse;
   TimePoint heard;
   std::vector<Speed> speeds;  ///< of its workers, by local rank
+  std::int64_t read = 0;      ///< Figure::at when readings were last compared
 };
 
 /// An event as a line of events.jsonl. This coordinator numbers them from 1.
@@ -92,6 +105,8 @@ struct Live {
   std::string why;  ///< why the job stops, waits or is over
   std::map<rendezvous::AgentId, Member> members;
   std::optional<TimePoint> swept;  ///< when silent members were last removed
+  Windows windows;
+  std::optional<TimePoint> compared;  ///< when it was last looked whether a window is over
   std::deque<Line> lines;
   std::uint64_t last_line = 0;
 };
@@ -99,6 +114,11 @@ struct Live {
 /// `line`: the event as a line of events.jsonl.
 void fold(Live& live, rendezvous::story::Event const& event, std::string line, TimePoint now);
 void fold(Live& live, rendezvous::AgentId agent, std::string const& host, rendezvous::NodePulse pulse, TimePoint now);
+
+/// Whether ranks have become slow, or are no more. To be called after each pulse.
+[[nodiscard]] std::vector<rendezvous::story::Slow> look_for_slow(Live& live, TimePoint now);
+/// "rank 12 on node2 is 0.31 s late in each step of 1.91 s (16 %); …"
+[[nodiscard]] std::string sentence_of(rendezvous::story::Slow const& slow);
 
 /// How often agents are to send pulses, so that all of them together cost at most a hundredth of a core.
 [[nodiscard]] Millis pace_of(Live const& live, bool watched);

@@ -92,7 +92,19 @@ int tell_errors(Job const& job, std::vector<std::string> const& errors) {
 }
 
 int show_stacks(Job const& job, CtlOptions const& options) {
-  auto const answer = ask(job, {live::Question::What::stacks, 0, options.ranks});
+  auto ranks = options.ranks;
+  if (options.slow) {
+    auto const status = ask(job, {live::Question::What::status, 0, {}});
+    auto const table = status ? read_table(*status) : Result<Table>(status.error());
+    if (!table) {
+      return no_answer(job, table.error().context);
+    }
+    ranks = slow_ranks(*table, live::kMostRanks);
+    if (ranks.empty()) {
+      return no_answer(job, "no rank is slow");
+    }
+  }
+  auto const answer = ask(job, {live::Question::What::stacks, 0, std::move(ranks)});
   if (!answer) {
     return no_answer(job, answer.error().context);
   }

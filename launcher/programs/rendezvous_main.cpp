@@ -131,16 +131,7 @@ class RendezvousHost {
       records_.conclude(run_id, verdict);
       lives_.erase(run_id);
     };
-    on.happened = [this](std::string const& run_id, auto const& event) {
-      auto& live = lives_[run_id];
-      if (!live) {
-        live = std::make_unique<LiveJob>(
-            io_, live::Facts{run_id, host_, "", std::nullopt, ""},
-            [this](auto agent, auto const& message) { coordinator_.tell(agent, message); },
-            [this](auto agent, auto wanted) { coordinator_.want(agent, std::move(wanted)); });
-      }
-      live->on_story_event(event, records_.add(run_id, event));
-    };
+    on.happened = [this](std::string const& run_id, auto const& event) { on_story_event(run_id, event); };
     on.live = [this](std::string const& run_id, auto agent, std::string const& host, auto message) {
       if (auto const it = lives_.find(run_id); it != lives_.end()) {
         it->second->on_message(agent, host, std::move(message));
@@ -148,6 +139,18 @@ class RendezvousHost {
     };
     on.closed = [this] { exit_if_idle(); };
     return on;
+  }
+
+  void on_story_event(std::string const& run_id, rendezvous::story::Event const& event) {
+    auto& live = lives_[run_id];
+    if (!live) {
+      live = std::make_unique<LiveJob>(
+          io_, live::Facts{run_id, host_, "", std::nullopt, ""},
+          [this](auto agent, auto const& message) { coordinator_.tell(agent, message); },
+          [this](auto agent, auto wanted) { coordinator_.want(agent, std::move(wanted)); },
+          [this, run_id](auto const& found) { on_story_event(run_id, found); });
+    }
+    live->on_story_event(event, records_.add(run_id, event));
   }
 
   void watch_owner() {

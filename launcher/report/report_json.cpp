@@ -128,6 +128,19 @@ Json fields(story::Stretch const& e) {
 Json fields(story::Wanted const& e) {
   return {{"kind", "wanted"}, {"generation", e.generation}, {"verb", e.verb}, {"by", e.by}};
 }
+Json fields(story::Slow const& e) {
+  return {{"kind", "slow"},
+          {"over", e.over},
+          {"generation", e.generation},
+          {"rank", e.rank},
+          {"ranks", e.ranks},
+          {"host", e.host},
+          {"late_s", seconds(e.late)},
+          {"percent", e.percent},
+          {"source", e.source},
+          {"spent", e.spent},
+          {"how", e.how}};
+}
 
 char const* role_name(rendezvous::Role role) {
   switch (role) {

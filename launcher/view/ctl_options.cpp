@@ -61,7 +61,9 @@ Result<void> take_words(CtlOptions& options, Words words) {
   bool const takes_ranks = options.verb == Verb::stacks || options.verb == Verb::logs;
   if (takes_ranks && !words.empty()) {
     auto const word = next();
-    auto taken = word == "all" && options.verb == Verb::stacks ? Result<void>() : take_ranks(options, word);
+    options.slow = word == "slow" && options.verb == Verb::stacks;
+    auto taken =
+        (word == "all" || options.slow) && options.verb == Verb::stacks ? Result<void>() : take_ranks(options, word);
     if (!taken) {
       return taken;
     }
@@ -112,7 +114,7 @@ Command ctl_command(CtlOptions& o) {
       "       cxxrunctl checkpoint|restart|stop JOB   changes it, after a question\n"
       "Looks at a running job of cxxrun from one of its nodes, or through srun.\n",
       "JOB is the number of a Slurm job, its step (4711.0) or, behind a command, the id of a run; without it all jobs\n"
-      "on this node are shown. RANKS: 3 or 3,5 or all. Manual: man cxxrunctl\n"
+      "on this node are shown. RANKS: 3 or 3,5, slow or all. Manual: man cxxrunctl\n"
       "Exit codes: 0 shown or done, 1 --check found a job that stands still or is not running, or the answer was no,\n"
       "100 bad arguments, 111 no answer, 113 no such job.\n",
       {{"",

@@ -21,6 +21,7 @@ struct CtlOptions {
   Verb verb = Verb::status;
   std::string job;                   ///< as the user names it; "" = any that runs here
   std::vector<std::uint32_t> ranks;  ///< for stacks and logs; empty: all
+  bool slow = false;                 ///< of stacks: of the ranks that are slow
   bool json = false;
   bool check = false;
   bool all = false;  ///< -v: shows all nodes and frames, however many lines that takes

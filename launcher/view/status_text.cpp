@@ -118,6 +118,10 @@ Judgement judge_running(Table const& table) {
       return {"is SILENT in part: no word from " + node.host + " for " + elapsed_text(node.heard_ago), false};
     }
   }
+  if (!table.slow.empty()) {
+    auto const more = table.slow.size() - 1;
+    return {"is SLOW: " + table.slow.front().says + (more > 0 ? "; and " + std::to_string(more) + " more" : ""), true};
+  }
   if (newest) {
     return {"trains: step " + std::to_string(most_of(workers, &Worker::step)) +
                 (usual ? ", " + seconds_text(*usual) + " a step" : ""),
@@ -170,6 +174,13 @@ std::string letters_of(Node const& node) {
   return {letters.begin(), letters.end()};
 }
 
+bool is_slow(Table const& table, Node const& node) {
+  return node.generation == table.generation &&
+         std::any_of(table.slow.begin(), table.slow.end(), [&](Table::Slow const& slow) {
+           return slow.rank >= node.workers.front().rank && slow.rank <= node.workers.back().rank;
+         });
+}
+
 /// A row of the table without its last cell. Names are aligned left, numbers right; a cell that is too long pushes the
 /// others to the right.
 std::string cells(std::array<std::string, 8> const& texts) {
@@ -204,7 +215,7 @@ std::string row_of(Table const& table, Node const& node) {
                                                                : "";
   auto const text = cells({node.host, ranks_of(node), std::to_string(step), per_step, std::to_string(begun),
                            std::to_string(waits), std::to_string(memory), std::to_string(permille / 10) + "%"}) +
-                    letters_of(node);
+                    (is_slow(table, node) ? "SLOW" : letters_of(node));
   // Beside a note the figures, which are old, would leave no room for it.
   return (note.empty() ? text : text.substr(0, kNamesWidth) + note).substr(0, kColumns) + "\n";
 }

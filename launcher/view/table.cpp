@@ -163,12 +163,28 @@ Result<Table> read_table(std::string const& answer) {
     auto const first = [](Node const& node) { return node.workers.empty() ? UINT32_MAX : node.workers.front().rank; };
     return first(a) < first(b);
   });
+  for (auto const& slow : at(json, "slow")) {
+    table.slow.push_back({static_cast<std::uint32_t>(number(slow, "rank")),
+                          static_cast<std::uint32_t>(number(slow, "ranks")), text(slow, "host"),
+                          wait(at(slow, "late_ms")).value_or(Millis{0}), number(slow, "percent"), text(slow, "source"),
+                          text(slow, "spent"), text(slow, "says")});
+  }
   for (auto const& event : at(json, "events")) {
     if (at(event, "kind") != "time") {
       table.events.push_back(read_event(event));
     }
   }
   return table;
+}
+
+std::vector<std::uint32_t> slow_ranks(Table const& table, std::size_t most) {
+  std::vector<std::uint32_t> ranks;
+  for (auto const& slow : table.slow) {
+    for (std::uint32_t i = 0; i < slow.ranks && ranks.size() < most; ++i) {
+      ranks.push_back(slow.rank + i);
+    }
+  }
+  return ranks;
 }
 
 Items<Stack> read_stacks(std::string const& answer) {
@@ -249,6 +265,16 @@ std::string table_json(Table const& table, std::string const& says, bool well) {
             {"why", table.why}};
   if (table.max_restarts) {
     json["max_restarts"] = *table.max_restarts;
+  }
+  auto& all_slow = json["slow"] = Json::array();
+  for (auto const& slow : table.slow) {
+    all_slow.push_back({{"rank", slow.rank},
+                        {"ranks", slow.ranks},
+                        {"host", slow.host},
+                        {"late_ms", slow.late.count()},
+                        {"percent", slow.percent},
+                        {"source", slow.source},
+                        {"spent", slow.spent}});
   }
   auto& workers = json["workers"] = Json::array();
   for (auto const& node : table.members) {

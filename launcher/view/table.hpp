@@ -56,6 +56,17 @@ struct Table {
   std::optional<std::uint64_t> max_restarts;
   std::string why;
   std::vector<Node> members;  ///< ordered by the ranks of their workers
+  struct Slow {
+    std::uint32_t rank = 0;   ///< the first one
+    std::uint32_t ranks = 1;  ///< more than 1: all of a node
+    std::string host;
+    Millis late{0};  ///< in each step
+    std::uint64_t percent = 0;
+    std::string source;
+    std::string spent;
+    std::string says;
+  };
+  std::vector<Slow> slow;  ///< ranks that the others wait for
   struct Event {
     Millis at{0};  ///< since the job's start
     std::string text;
@@ -66,6 +77,9 @@ struct Table {
 /// Errors: refused (the words of the other side), protocol (not such an answer).
 [[nodiscard]] Result<Who> read_who(std::string const& answer);
 [[nodiscard]] Result<Table> read_table(std::string const& answer);
+
+/// The ranks that are slow, at most so many.
+[[nodiscard]] std::vector<std::uint32_t> slow_ranks(Table const& table, std::size_t most);
 
 /// The stack of one worker.
 struct Stack {

@@ -85,9 +85,22 @@ struct Stretch {
   Millis from{0};
   Millis to{0};
 };
+/// A rank, or all ranks of a node, for which the others wait in each step; or no more.
+struct Slow {
+  std::uint64_t generation = 0;
+  std::uint32_t rank = 0;   ///< the first one
+  std::uint32_t ranks = 1;  ///< more than 1: all of the node
+  std::string host;
+  Millis late{0};             ///< in each step
+  std::uint32_t percent = 0;  ///< of a step
+  std::string source;         ///< how it is known: "libcxxrun", "ddp", "begun"
+  std::string spent;          ///< "computing", "input"; "" = not known
+  std::string how;            ///< the same for people
+  bool over = false;
+};
 
 using What = std::variant<NodeJoined, NodeLost, NodeLeft, NodeExcluded, Formed, Started, WorkerFailed, Stopping, Ended,
-                          Restart, TookOver, SteppedDown, Concluded, Stretch, Wanted>;
+                          Restart, TookOver, SteppedDown, Concluded, Stretch, Wanted, Slow>;
 
 struct Event {
   Millis at{0};  ///< since the job's start

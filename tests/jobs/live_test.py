@@ -7,12 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
+import unittest
 
 import jobs
 from jobs import GUARD, JobCase, wait_until
 
 CTL = os.path.abspath(sys.argv.pop(2))
 PACKAGE = {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2] / "src/runtime/python")}
+
+LONG = 300  # seconds; against hanging only: a rank is named after five windows of 5 s
 
 # Trains, as far as cxxrun can tell, while there is a file for its rank; that of nobody else is needed.
 TRAINER = """
@@ -298,6 +301,48 @@ exec "$program" --relay {self.run_id()}
         self.assertIn("asked on node3", self.said)
         self.ctl("status", "77", code=113, env={"PATH": self.path("empty")})
         self.assertIn("from elsewhere: srun --overlap --jobid=77 ", self.said)
+
+
+# Four ranks on gloo, one of which takes a fifth longer to load its input.
+LATE_TRAINER = """
+import os
+import cxxrun
+cxxrun.install()
+note("up")
+import torch
+import torch.distributed
+torch.distributed.init_process_group("gloo")
+def load():
+    time.sleep(0.36 if RANK == "2" else 0.3)
+for step in range(1, 100000):
+    load()
+    torch.distributed.all_reduce(torch.ones(1))
+    cxxrun.step(step)
+"""
+
+
+class Slow(LiveCase):
+    @unittest.skipUnless(os.path.isdir("/usr/lib/python3/dist-packages/torch"), "Debian: python3-torch")
+    def test_a_rank_that_takes_a_fifth_longer_is_named_and_nothing_happens_to_it(self):
+        me = self.run_id()
+        job = self.start_node("--nproc-per-node=4", "--rdzv-id", me, *self.python_worker(LATE_TRAINER, "train.py"), nnodes="1",
+                              env={**PACKAGE, "GLOO_SOCKET_IFNAME": "lo", "USE_LIBUV": "0", "OMP_NUM_THREADS": "1"})
+        def slow(over):
+            events = [json.loads(line) for line in self.ctl("events", me).splitlines()]
+            return [event for event in events if event["kind"] == "slow" and event["rank"] == 2 and event["over"] == over]
+        self.await_events(4, "up")
+        event = wait_until(lambda: slow(False), "rank 2 is named", LONG)[0]  # on a busy machine others may be, too
+        self.assertEqual((event["ranks"], event["source"], event["generation"]), (1, "begun", 1))
+        self.assertGreater(event["late_s"], 0)
+        wait_until(lambda: re.search(r"rank 2 on \S+ is \S+ s late in each step of \S+ s \(\d+ %\)", job.stderr), "the line")
+        if not slow(True):
+            table = self.table(me)
+            self.assertIn(2, [each["rank"] for each in table["slow"]])
+            self.assertRegex(table["says"], "^is SLOW: ")
+            self.assertIn("SLOW\n", self.ctl("status", me))
+            self.assertRegex(self.ctl("stacks", "slow", me), r"rank 2 on|ranks .*\b2\b")
+        self.ctl("status", "--check", me)
+        self.end(job)
 
 
 class TwoNodes(LiveCase):

@@ -83,6 +83,21 @@ struct ControlPage {
   alignas(64) std::array<GroupWords, kGroups> groups{};
   /// 1: no collective of it is in progress, in any group. 0: not known.
   std::atomic<std::uint64_t> idle{0};
+
+  // Written by the worker, for others to see how late it is (launcher/live/slow.hpp).
+  /// Nanoseconds inside calls of the generation's first Communicator that end when all ranks have made them.
+  std::atomic<std::int64_t> inside{0};
+  /// The newest sample of DistributedDataParallel's log: the number of its step, written last, and nanoseconds of it.
+  std::atomic<std::uint64_t> ddp_sample{0};
+  std::atomic<std::int64_t> ddp_forward{0};
+  std::atomic<std::int64_t> ddp_backward{0};
+  std::atomic<std::int64_t> ddp_reducing{0};
+  /// How often a worker whose groups PyTorch counts has looked how many collectives of the default group are begun, 0
+  /// while the next two are being written; the sums of these numbers and of the instants, in milliseconds of
+  /// CLOCK_BOOTTIME.
+  std::atomic<std::uint64_t> looks{0};
+  std::atomic<std::uint64_t> looked_begun{0};
+  std::atomic<std::uint64_t> looked_at{0};
 };
 static_assert(sizeof(ControlPage) <= 4096);
 

@@ -53,6 +53,7 @@ class Recorder {
       page.entered.store(0, std::memory_order_relaxed);
       page.done.store(0, std::memory_order_relaxed);
       page.elsewhere.store(0, std::memory_order_relaxed);
+      page.inside.store(0, std::memory_order_relaxed);
       for (Operation& operation : page.operations) {
         operation.sequence.store(0, std::memory_order_relaxed);
       }
@@ -81,7 +82,19 @@ class Recorder {
   }
 
   /// The last call has been carried out. Not to be called for one that failed.
-  void done() noexcept { done(sequence_); }
+  void done() noexcept {
+    done(sequence_);
+    if (page_ == nullptr || !counts_) {
+      return;
+    }
+    Operation const& operation = page_->operations[sequence_ % kOperations];
+    auto const kind = operation.what.load(std::memory_order_relaxed) & 0xffU;
+    if (kind != static_cast<std::uint32_t>(comm::Kind::broadcast)) {  // its root does not wait for the others
+      page_->inside.fetch_add(
+          operation.done.load(std::memory_order_relaxed) - operation.entered.load(std::memory_order_relaxed),
+          std::memory_order_relaxed);
+    }
+  }
   /// That call and all before it have been carried out. From any thread.
   void done(std::uint64_t sequence) const noexcept {
     if (page_ == nullptr) {

@@ -142,6 +142,76 @@ TEST_CASE("live: a step time is of the last ten seconds, and of this generation 
   CHECK_FALSE(see(2, 5));
 }
 
+TEST_CASE("live: a rank that is slow is told of when that begins and ends, and shown in between") {
+  Job job;
+  job.start(1, 2, 4);
+  std::vector<Row> rows(4);
+  auto const window = [&](std::int64_t late_ms) {  // of steps of 250 ms
+    job.now += 5s;
+    for (std::size_t i = 0; i < 4; ++i) {
+      of(rows[i], Figure::at) += 5000;
+      of(rows[i], Figure::step) += 20;
+      of(rows[i], Figure::inside) += (i == 3 ? 60 - late_ms : 60) * 20'000;
+    }
+    fold(job.live, 3, "node1", pulse(1, 0, {rows[0], rows[1]}), job.now);
+    CHECK(look_for_slow(job.live, job.now).empty());  // the other node has not been heard of yet
+    job.now += 2s;
+    fold(job.live, 7, "node2", pulse(1, 2, {rows[2], rows[3]}), job.now);
+    return look_for_slow(job.live, job.now);
+  };
+  for (int i = 0; i < 4; ++i) {
+    CHECK(window(50).empty());
+  }
+  CHECK(job.json()["slow"].empty());
+  auto const begins = window(50);
+  REQUIRE(begins.size() == 1);
+  CHECK(begins[0].rank == 3);
+  CHECK(begins[0].ranks == 1);
+  CHECK(begins[0].host == "node2");
+  CHECK_FALSE(begins[0].over);
+  // A window is 7 s by the coordinator's clock here.
+  CHECK(sentence_of(begins[0]) ==
+        "rank 3 on node2 is 0.07 s late in each step of 0.35 s (20 %); by its time in calls of libcxxrun");
+  job.happens(begins[0]);
+  auto const json = job.json();
+  CHECK(json["slow"][0]["rank"] == 3);
+  CHECK(json["slow"][0]["percent"] == 20);
+  CHECK(json["slow"][0]["source"] == "libcxxrun");
+  CHECK(json["slow"][0]["says"] == sentence_of(begins[0]));
+  CHECK(json["events"].back()["kind"] == "slow");
+  CHECK(json["events"].back()["late_s"] == 0.07);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(window(0).empty());
+  }
+  auto const ends = window(0);
+  REQUIRE(ends.size() == 1);
+  CHECK(sentence_of(ends[0]) == "rank 3 on node2 holds up the others no more");
+  job.happens(ends[0]);
+  CHECK(job.json()["events"].back()["over"] == true);
+  CHECK(job.json()["slow"].empty());
+}
+
+TEST_CASE("live: what was found before a node stood still does not count") {
+  Job job;
+  job.start(1, 1, 3);
+  std::vector<Row> rows(3);
+  auto const window = [&](Millis passes) {
+    job.now += passes;
+    for (std::size_t i = 0; i < 3; ++i) {
+      of(rows[i], Figure::at) += passes.count();
+      of(rows[i], Figure::step) += 20;
+      of(rows[i], Figure::inside) += i == 0 ? 200'000 : 1'200'000;
+    }
+    fold(job.live, 3, "node1", pulse(1, 0, rows), job.now);
+    return look_for_slow(job.live, job.now).size();
+  };
+  CHECK(window(5s) + window(5s) + window(5s) + window(5s) == 0);
+  CHECK(window(20s) + window(5s) + window(5s) == 0);
+  CHECK(window(5s) == 1);
+  job.start(2, 1, 3);
+  CHECK(job.json()["slow"].empty());
+}
+
 TEST_CASE("live: numbers that no worker can have are no trouble") {
   Job job;
   job.start(1, 1, 1);
@@ -161,7 +231,7 @@ TEST_CASE("live: of a pulse of another version the figures that are known count"
   fold(job.live, 3, "node1", {1, 0, 2, {10, 100, 11, 200}}, job.now);
   CHECK(job.json()["members"][0]["ranks"][1] == nlohmann::json({-1, 11, 200}));
   fold(job.live, 3, "node1", {1, 0, kFigures + 1, std::vector<std::int64_t>(kFigures + 1, 7)}, job.now);
-  CHECK(job.json()["members"][0]["ranks"][0].size() == kFigures + 1);  // with the speed, and without the last
+  CHECK(job.json()["members"][0]["ranks"][0].size() == kFigureNames.size() + 1);  // with the speed
 }
 
 TEST_CASE("live: who is silent for a minute, and whoever was in the generation before, is forgotten") {

@@ -52,6 +52,9 @@ TEST_CASE("cxxrunctl: ranks come before the job") {
   CHECK(parsed({"stacks"}).ranks.empty());
   CHECK(parsed({"stacks", "all", "4711"}).job == "4711");
   CHECK(parsed({"stacks", "all", "4711"}).ranks.empty());
+  CHECK(parsed({"stacks", "slow", "4711"}).slow);
+  CHECK(parsed({"stacks", "slow", "4711"}).job == "4711");
+  CHECK_FALSE(parsed({"stacks", "all"}).slow);
   CHECK(parsed({"stacks", "3,5"}).ranks == std::vector<std::uint32_t>{3, 5});
 }
 

@@ -109,6 +109,31 @@ TEST_CASE("status: a worker that is stopped, and a node that is silent, come fir
         std::string::npos);
 }
 
+TEST_CASE("status: who is slow comes first, and with a mark on the node, in a job that gets on") {
+  auto json = job({node("node1", 0, {healthy(), healthy()}), node("node2", 2, {healthy(), healthy()})});
+  json["slow"].push_back({{"rank", 3},
+                          {"ranks", 1},
+                          {"host", "node2"},
+                          {"late_ms", 310},
+                          {"percent", 16},
+                          {"source", "ddp"},
+                          {"spent", "input"},
+                          {"says", "rank 3 on node2 is 0.31 s late in each step of 1.91 s (16 %), input; by the log"}});
+  CHECK(says(json) == "is SLOW: rank 3 on node2 is 0.31 s late in each step of 1.91 s (16 %), input; by the log");
+  CHECK(well(json));
+  auto const text = status_text(table_of(json), false);
+  CHECK(text.find("node1           0-1            12480    1.91 s    49920    2   88000  194% R\n") !=
+        std::string::npos);
+  CHECK(text.find("node2           2-3            12480    1.91 s    49920    2   88000  194% SLOW\n") !=
+        std::string::npos);
+  CHECK(Json::parse(table_json(table_of(json), "", true))["slow"][0]["late_ms"] == 310);
+  CHECK(slow_ranks(table_of(json), 64) == std::vector<std::uint32_t>{3});
+  json["slow"][0]["ranks"] = 4'000'000'000;
+  CHECK(slow_ranks(table_of(json), 64).size() == 64);
+  json["slow"] = 7;
+  CHECK(table_of(json).slow.size() <= 1);
+}
+
 TEST_CASE("status: without training steps, without pulses and outside of a generation it says what is known") {
   CHECK(says(job({node("node1", 0, {{-1, 0, -1, 0, 0, 20, 5, 'S'}})})) ==
         "runs for 0:02:00 h: its program has reported no training step yet");

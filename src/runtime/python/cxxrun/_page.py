@@ -26,6 +26,13 @@ ELSEWHERE = 2768
 GROUP_WORDS = 2944
 GROUPS = 16
 IDLE = 3328
+DDP_SAMPLE = 3344
+DDP_FORWARD = 3352
+DDP_BACKWARD = 3360
+DDP_REDUCING = 3368
+LOOKS = 3376
+LOOKED_BEGUN = 3384
+LOOKED_AT = 3392
 UNKNOWN = 4294967295
 BEGUN = 4294967294
 IN_BACKWARD = 1
@@ -155,6 +162,19 @@ class Page:
             self.put(FIRST_STEP, moment)
         self.put(LAST_STEP, moment)
         self.put(STEP, completed)
+
+    def sample(self, number: int, forward: int, backward: int, reducing: int) -> None:
+        """What DistributedDataParallel has logged of its step of that number, in nanoseconds."""
+        for at, word in ((DDP_FORWARD, forward), (DDP_BACKWARD, backward), (DDP_REDUCING, reducing), (DDP_SAMPLE, number)):
+            self.put(at, word)
+
+    def look(self, begun: int) -> None:
+        """So many collectives of the default group are begun now. The page has the sums over all looks."""
+        looks = self.get(LOOKS) + 1
+        self.put(LOOKS, 0)
+        self.put(LOOKED_BEGUN, self.get(LOOKED_BEGUN) + begun)
+        self.put(LOOKED_AT, self.get(LOOKED_AT) + now() // 1_000_000)
+        self.put(LOOKS, looks)
 
     def close(self) -> None:
         self._link.close()

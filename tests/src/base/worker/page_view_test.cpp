@@ -77,6 +77,13 @@ TEST_CASE("page_view: its words are where src/runtime/python/cxxrun/_page.py wri
   CHECK(script.find("GROUP_WORDS + " + std::to_string(sizeof(GroupWords)) + " * i") != std::string::npos);
   CHECK(has("GROUPS", kGroups));
   CHECK(has("IDLE", offsetof(ControlPage, idle)));
+  CHECK(has("DDP_SAMPLE", offsetof(ControlPage, ddp_sample)));
+  CHECK(has("DDP_FORWARD", offsetof(ControlPage, ddp_forward)));
+  CHECK(has("DDP_BACKWARD", offsetof(ControlPage, ddp_backward)));
+  CHECK(has("DDP_REDUCING", offsetof(ControlPage, ddp_reducing)));
+  CHECK(has("LOOKS", offsetof(ControlPage, looks)));
+  CHECK(has("LOOKED_BEGUN", offsetof(ControlPage, looked_begun)));
+  CHECK(has("LOOKED_AT", offsetof(ControlPage, looked_at)));
   CHECK(has("UNKNOWN", kUnknownOperation));
   CHECK(has("BEGUN", kBegunOperation));
   CHECK(has("IN_BACKWARD", kInBackward));

@@ -42,6 +42,23 @@ TEST_CASE("recorder: a call under way is entered and not done, and says what it 
   CHECK(page->alive == operation.done);
 }
 
+TEST_CASE("recorder: the time inside calls is counted, but not in one that nobody has to wait in") {
+  auto page = std::make_unique<ControlPage>();
+  Recorder recorder(*page, 3, true);
+  recorder.entered(kCall);
+  page->operations[1].entered = page->operations[1].entered - 5'000'000;  // 5 ms ago
+  CHECK(page->inside == 0);
+  recorder.done();
+  auto const inside = page->inside.load();
+  CHECK(inside >= 5'000'000);
+  recorder.entered({.kind = Kind::broadcast, .count = 12});
+  page->operations[2].entered = page->operations[2].entered - 5'000'000;
+  recorder.done();
+  CHECK(page->inside == inside);
+  Recorder next(*page, 4, true);
+  CHECK(page->inside == 0);
+}
+
 TEST_CASE("recorder: the page keeps the last operations, each at its place") {
   auto page = std::make_unique<ControlPage>();
   Recorder recorder(*page, 1, true);

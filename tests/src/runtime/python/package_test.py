@@ -24,7 +24,7 @@ PACKAGE = ROOT / "src/runtime/python"
 sys.path.insert(0, str(PACKAGE))
 
 import cxxrun
-from cxxrun import _calls, _flight, _page, _progress, _told, _watch
+from cxxrun import _calls, _ddp, _flight, _page, _progress, _told, _watch
 from cxxrun._judge import NOTHING, Judge, Shown
 from cxxrun._page import GroupCount
 from cxxrun._told import Told
@@ -304,6 +304,18 @@ class PageTest(unittest.TestCase):
         self.assertEqual((agent.word(_page.STEP), agent.word(_page.FIRST_STEP)), (2, first))
         self.assertGreaterEqual(agent.word(_page.LAST_STEP), first)
 
+    def test_looks_are_summed_and_a_sample_is_there_when_its_number_is(self):
+        agent = Agent()
+        page = self.connect(agent)
+        began = _page.now() // 1_000_000
+        page.look(7)
+        page.look(9)
+        self.assertEqual((agent.word(_page.LOOKS), agent.word(_page.LOOKED_BEGUN)), (2, 16))
+        self.assertGreaterEqual(agent.word(_page.LOOKED_AT), 2 * began)
+        page.sample(300, 74, 147, 167)
+        self.assertEqual([agent.word(at) for at in (_page.DDP_SAMPLE, _page.DDP_FORWARD, _page.DDP_BACKWARD, _page.DDP_REDUCING)],
+                         [300, 74, 147, 167])
+
     def test_a_launcher_of_another_version_or_that_refuses_or_is_gone_is_said_in_a_line(self):
         magic = b"CXXWORK\x01"
         for agent, expected in (
@@ -317,6 +329,47 @@ class PageTest(unittest.TestCase):
         with unittest.mock.patch.dict(os.environ, {"CXXRUN_AGENT": "@cxxrun-test-nobody"}):
             with self.assertRaisesRegex(_page.Refused, "cannot be told: ConnectionRefusedError"):
                 _page.connect()
+
+
+class DdpTest(unittest.TestCase):
+    LOG = {"iteration": 20, "forward_compute_time": 74, "backward_compute_time": 147, "backward_comm_time": 167, "world_size": 8}
+
+    class Model:
+        def __init__(self, log, size=8):
+            self.log, self.process_group = log, types.SimpleNamespace(size=lambda: size)
+
+        def _get_ddp_logging_data(self):
+            return self.log
+
+    def shown(self, *models):
+        page, complaint = unittest.mock.Mock(), io.StringIO()
+        for model in models:
+            _ddp.add(model, None)
+        with unittest.mock.patch.dict(os.environ, WORLD_SIZE="8"), contextlib.redirect_stderr(complaint):
+            _ddp.show(page)
+            _ddp.show(page)  # too soon
+        return [call.args for call in page.sample.call_args_list], complaint.getvalue()
+
+    def setUp(self):
+        _ddp._models.clear()
+        _ddp._again = 0.0
+
+    def test_the_newest_sample_of_a_model_of_all_ranks_is_shown(self):
+        self.assertEqual(self.shown(), ([], ""))
+        small, model = self.Model({}, 2), self.Model(self.LOG)
+        self.assertEqual(self.shown(small, model), ([(20, 74, 147, 167)], ""))
+        del model
+        _ddp._again = 0.0
+        self.assertEqual(self.shown(), ([], ""))
+
+    def test_a_log_without_a_sample_is_not_shown(self):
+        model = self.Model({"iteration": 0, "world_size": 8})
+        self.assertEqual(self.shown(model), ([], ""))
+
+    def test_a_log_of_another_form_ends_this_and_is_said_once(self):
+        model = self.Model({"forward_compute_time": 1, "backward_compute_time": 1, "backward_comm_time": 1})
+        self.assertEqual(self.shown(model), ([], "cxxrun: the log of DistributedDataParallel is not used: KeyError: 'iteration'\n"))
+        self.assertEqual(_ddp._again, float("inf"))
 
 
 class WatchTest(unittest.TestCase):
@@ -338,6 +391,18 @@ class WatchTest(unittest.TestCase):
         self.watch.stop()
         self.watch.join()
         self.assertEqual(self.elsewhere(), 1)
+
+    def test_what_the_default_group_has_begun_is_summed_unless_only_two_ranks_count_it(self):
+        group = self.watch._c10d.GroupMember.WORLD
+        self.watch.begin()
+        self.watch.stop()
+        self.watch._bases[id(group)] = 1
+        before = self.agent.word(_page.LOOKS)
+        self.watch._sum()
+        self.assertEqual((self.agent.word(_page.LOOKS), self.agent.word(_page.LOOKED_BEGUN)), (before + 1, 2))
+        self.watch.between_two(group)
+        self.watch._sum()
+        self.assertEqual(self.agent.word(_page.LOOKS), before + 1)
 
     def test_a_groups_number_begins_at_what_it_was_when_the_group_was_made(self):
         number = [1804289383]
