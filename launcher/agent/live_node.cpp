@@ -79,6 +79,7 @@ void read_lateness(worker::ControlPage const& page, live::Row& row) {
   of(row, Figure::looks) = word(page.looks);
   of(row, Figure::looked_begun) = word(page.looked_begun);
   of(row, Figure::looked_at) = word(page.looked_at);
+  of(row, Figure::fed) = word(page.fed) / 1000;
   if (word(page.looks) != of(row, Figure::looks)) {
     of(row, Figure::looks) = 0;  // it was being written
   }

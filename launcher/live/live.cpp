@@ -94,7 +94,8 @@ Reading reading_of(Member const& member, std::size_t local_rank) {
           .reducing = of(row, Figure::reducing),
           .looks = of(row, Figure::looks),
           .looked_begun = of(row, Figure::looked_begun),
-          .looked_at = of(row, Figure::looked_at)};
+          .looked_at = of(row, Figure::looked_at),
+          .fed = of(row, Figure::fed)};
 }
 
 void note_speed(Speed& speed, Row const& row, TimePoint now) {

@@ -43,11 +43,12 @@ enum class Figure : std::uint8_t {
   looks,
   looked_begun,
   looked_at,
+  fed,
 };
 /// Of those that are shown.
 inline constexpr std::array kFigureNames{"step",       "step_ago_ms",        "begun", "waits",
                                          "memory_mib", "processor_permille", "state"};
-inline constexpr std::size_t kFigures = static_cast<std::size_t>(Figure::looked_at) + 1;
+inline constexpr std::size_t kFigures = static_cast<std::size_t>(Figure::fed) + 1;
 /// The figures of one worker, by Figure.
 using Row = std::array<std::int64_t, kFigures>;
 

@@ -71,6 +71,29 @@ std::optional<Found> by_calls(Windows const& windows, std::vector<Reading> const
   return found;
 }
 
+/// Where all ranks use DataLoaders: those that wait for them longer are late by that.
+void tell_kinds(Found& found, std::vector<Windows::Rank> const& before, std::vector<Reading> const& now) {
+  std::vector<double> late;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (before[i].base.fed <= 0) {
+      return;
+    }
+    if (found.late[i]) {
+      late.push_back(*found.late[i]);
+    }
+  }
+  auto const fed = [&](std::size_t i) {
+    return since(now[i].fed, before[i].base.fed) / 1000 / since(now[i].step, before[i].base.step);
+  };
+  auto const usual = median_of(0, now.size(), fed);
+  auto const middle = median(std::move(late));
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (found.late[i]) {
+      found.kinds[i] = fed(i) - usual >= (*found.late[i] - middle) / 2 ? Kind::input : Kind::computing;
+    }
+  }
+}
+
 /// A window in which any rank has no new sample does not count.
 std::optional<Found> by_ddp(Windows& windows, std::vector<Reading> const& now) {
   for (std::size_t i = 0; i < now.size(); ++i) {
@@ -173,7 +196,7 @@ void judge(Windows& windows, Found const& found, double step) {
     rank.behind = (rank.behind << 1U | (behind[i] ? 1U : 0U)) & ((1U << kLast) - 1);
     rank.counted = std::min(rank.counted + 1, kLast);
     if (behind[i]) {
-      bool const tells = found.source == Source::ddp;
+      bool const tells = found.kinds[i] != Kind::unknown;
       rank.last = {rank.base.rank,        1,
                    in_millis(*behind[i]), in_millis(step),
                    found.source,          tells ? found.kinds[i] : rank.last.kind};
@@ -296,6 +319,9 @@ std::vector<Change> close_window(Windows& windows, std::vector<Reading> const& n
   begin_window(windows, now);
   if (!found && counts) {
     found = by_begun(before, windows.ranks, step);
+  }
+  if (found && found->source != Source::ddp) {
+    tell_kinds(*found, before, now);
   }
   if (!counts) {
     for (std::size_t i = 0; i < now.size(); ++i) {

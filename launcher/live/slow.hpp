@@ -40,6 +40,7 @@ struct Reading {
   std::int64_t looks = 0;         ///< how often it was looked how many collectives were begun
   std::int64_t looked_begun = 0;  ///< sum of these numbers
   std::int64_t looked_at = 0;     ///< sum of these instants, in milliseconds of the node's clock
+  std::int64_t fed = 0;           ///< it has waited for its DataLoaders
 };
 
 /// A slow rank, or a node all ranks of which are slow.
@@ -49,7 +50,7 @@ struct Slow {
   Millis late{0};           ///< in each step, at its latest window
   Millis step{0};           ///< time of a step
   Source source = Source::calls;
-  Kind kind = Kind::unknown;  ///< as the log of DistributedDataParallel has it
+  Kind kind = Kind::unknown;  ///< by DistributedDataParallel's log, or by the time that DataLoaders take
   bool operator==(Slow const&) const = default;
 };
 

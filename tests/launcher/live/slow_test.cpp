@@ -54,6 +54,13 @@ class Ranks {
     }
     return *this;
   }
+  /// How long a step waits for its DataLoader, in milliseconds.
+  Ranks& fed(Each const& waits) {
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      now[i].fed += 1 + std::llround(waits[i] * 5'000'000 / static_cast<double>(step_));
+    }
+    return *this;
+  }
   std::vector<Change> begun(Each const& late) { return looked(late).pass(); }
   /// Five seconds later.
   std::vector<Change> pass() {
@@ -125,6 +132,19 @@ TEST_CASE("slow: a rank is named in the third window in which it is behind, and 
     CHECK(logged[0].who.source == Source::ddp);
     CHECK(logged[0].who.kind == row.kind);
     CHECK(logged[0].who.late == cxxrun::Millis(row.late));
+  }
+  for (auto const& [waits, kind] : {std::pair{40.0, Kind::input}, std::pair{15.0, Kind::computing}}) {
+    for (bool const by_calls : {false, true}) {
+      Ranks fed(8);
+      auto const late = only(5, 40);
+      auto const pass = [&, waits = waits] {
+        fed.looked(late).fed(only(5, waits));
+        return by_calls ? fed.calls(late) : fed.pass();
+      };
+      (void)pass();  // there are no figures of DataLoaders before it
+      (void)pass();
+      CHECK(pass().at(0).who.kind == kind);
+    }
   }
   Ranks job(8);
   for (int i = 0; i < 2; ++i) {

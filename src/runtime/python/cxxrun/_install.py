@@ -6,7 +6,7 @@ import sys
 from types import ModuleType
 from typing import Any, Callable, List, Optional
 
-from cxxrun import _ddp, _imports, _process, _stacks, _watch
+from cxxrun import _imports, _late, _process, _stacks, _watch
 
 _C10D = "torch.distributed.distributed_c10d"
 _installed = False
@@ -81,7 +81,8 @@ def _join(c10d: ModuleType) -> None:
             watch.append(_watch.Watch(page, c10d))
             parallel = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
             if parallel is not None:
-                _note(parallel, "__init__", after=_ddp.add)
+                _note(parallel, "__init__", after=_late.add)
+            _late.time_loader(sys.modules.get("torch.utils.data.dataloader"), page)
         watch[0].begin()
 
     if sys.modules["torch"].__version__.startswith("1."):

@@ -33,6 +33,7 @@ DDP_REDUCING = 3368
 LOOKS = 3376
 LOOKED_BEGUN = 3384
 LOOKED_AT = 3392
+FED = 3400
 UNKNOWN = 4294967295
 BEGUN = 4294967294
 IN_BACKWARD = 1
@@ -167,6 +168,10 @@ class Page:
         """What DistributedDataParallel has logged of its step of that number, in nanoseconds."""
         for at, word in ((DDP_FORWARD, forward), (DDP_BACKWARD, backward), (DDP_REDUCING, reducing), (DDP_SAMPLE, number)):
             self.put(at, word)
+
+    def fed(self, waited: int) -> None:
+        """So many nanoseconds more were spent waiting for input."""
+        self.put(FED, self.get(FED) + waited)
 
     def look(self, begun: int) -> None:
         """So many collectives of the default group are begun now. The page has the sums over all looks."""

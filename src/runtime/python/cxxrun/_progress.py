@@ -4,7 +4,7 @@ import os
 import time
 from typing import Any, Dict, Optional, Tuple
 
-from cxxrun import _ddp, _files, _imports, _process
+from cxxrun import _files, _imports, _late, _process
 
 _next = 0.0
 _before: Optional[Tuple[int, float]] = None
@@ -22,7 +22,7 @@ def step(completed: int, **scalars: Any) -> None:
     page = _process.page()
     if page is not None:
         page.step(completed)
-        _ddp.show(page)
+        _late.show(page)
     elif not _process.has_elastic():
         return
     global _next, _before

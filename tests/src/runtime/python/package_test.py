@@ -24,7 +24,7 @@ PACKAGE = ROOT / "src/runtime/python"
 sys.path.insert(0, str(PACKAGE))
 
 import cxxrun
-from cxxrun import _calls, _ddp, _flight, _page, _progress, _told, _watch
+from cxxrun import _calls, _flight, _late, _page, _progress, _told, _watch
 from cxxrun._judge import NOTHING, Judge, Shown
 from cxxrun._page import GroupCount
 from cxxrun._told import Told
@@ -312,6 +312,9 @@ class PageTest(unittest.TestCase):
         page.look(9)
         self.assertEqual((agent.word(_page.LOOKS), agent.word(_page.LOOKED_BEGUN)), (2, 16))
         self.assertGreaterEqual(agent.word(_page.LOOKED_AT), 2 * began)
+        page.fed(5)
+        page.fed(6)
+        self.assertEqual(agent.word(_page.FED), 11)
         page.sample(300, 74, 147, 167)
         self.assertEqual([agent.word(at) for at in (_page.DDP_SAMPLE, _page.DDP_FORWARD, _page.DDP_BACKWARD, _page.DDP_REDUCING)],
                          [300, 74, 147, 167])
@@ -331,7 +334,7 @@ class PageTest(unittest.TestCase):
                 _page.connect()
 
 
-class DdpTest(unittest.TestCase):
+class LateTest(unittest.TestCase):
     LOG = {"iteration": 20, "forward_compute_time": 74, "backward_compute_time": 147, "backward_comm_time": 167, "world_size": 8}
 
     class Model:
@@ -344,22 +347,22 @@ class DdpTest(unittest.TestCase):
     def shown(self, *models):
         page, complaint = unittest.mock.Mock(), io.StringIO()
         for model in models:
-            _ddp.add(model, None)
+            _late.add(model, None)
         with unittest.mock.patch.dict(os.environ, WORLD_SIZE="8"), contextlib.redirect_stderr(complaint):
-            _ddp.show(page)
-            _ddp.show(page)  # too soon
+            _late.show(page)
+            _late.show(page)  # too soon
         return [call.args for call in page.sample.call_args_list], complaint.getvalue()
 
     def setUp(self):
-        _ddp._models.clear()
-        _ddp._again = 0.0
+        _late._models.clear()
+        _late._again = 0.0
 
     def test_the_newest_sample_of_a_model_of_all_ranks_is_shown(self):
         self.assertEqual(self.shown(), ([], ""))
         small, model = self.Model({}, 2), self.Model(self.LOG)
         self.assertEqual(self.shown(small, model), ([(20, 74, 147, 167)], ""))
         del model
-        _ddp._again = 0.0
+        _late._again = 0.0
         self.assertEqual(self.shown(), ([], ""))
 
     def test_a_log_without_a_sample_is_not_shown(self):
@@ -369,7 +372,28 @@ class DdpTest(unittest.TestCase):
     def test_a_log_of_another_form_ends_this_and_is_said_once(self):
         model = self.Model({"forward_compute_time": 1, "backward_compute_time": 1, "backward_comm_time": 1})
         self.assertEqual(self.shown(model), ([], "cxxrun: the log of DistributedDataParallel is not used: KeyError: 'iteration'\n"))
-        self.assertEqual(_ddp._again, float("inf"))
+        self.assertEqual(_late._again, float("inf"))
+
+    def test_the_time_that_a_loader_takes_is_summed_whatever_it_gives(self):
+        class Iterator:
+            left = 2
+
+            def __next__(self):
+                self.left -= 1
+                if self.left < 0:
+                    raise StopIteration
+                return self.left
+
+            def __iter__(self):
+                return self
+
+        page = unittest.mock.Mock()
+        _late.time_loader(types.SimpleNamespace(_BaseDataLoaderIter=Iterator), page)
+        self.assertEqual(list(Iterator()), [1, 0])
+        self.assertEqual(page.fed.call_count, 3)
+        self.assertGreaterEqual(min(call.args[0] for call in page.fed.call_args_list), 0)
+        for module in (None, types.SimpleNamespace()):
+            _late.time_loader(module, page)
 
 
 class WatchTest(unittest.TestCase):

@@ -1,6 +1,6 @@
-"""Shows how long a step of DistributedDataParallel computes and reduces, as PyTorch's own log has it: by that the launcher sees
-which rank is late, and whether it computes longer or begins later. The log is private to PyTorch (tried with 1.13, 2.6 and 2.14),
-which takes a sample in each of the first 10 steps and in every 100th after them."""
+"""Shows what the launcher finds out by which rank is late, and why: how long a step of DistributedDataParallel computes and
+reduces, as PyTorch's own log has it, and how long DataLoaders have let their rank wait. Both are private to PyTorch (tried with
+1.13, 2.6 and 2.14). The log has a sample of each of the first 10 steps and of every 100th after them."""
 import os
 import time
 import weakref
@@ -15,6 +15,23 @@ _again = 0.0
 
 def add(model: Any, *_: Any, **__: Any) -> None:
     _models.append(weakref.ref(model))
+
+
+def time_loader(module: Any, page: _page.Page) -> None:
+    """`module`: torch.utils.data.dataloader, if the script has imported it."""
+    iterator = getattr(module, "_BaseDataLoaderIter", None)
+    if iterator is None:
+        return
+    take = iterator.__next__
+
+    def timed(self: Any) -> Any:
+        begin = time.monotonic_ns()
+        try:
+            return take(self)
+        finally:
+            page.fed(time.monotonic_ns() - begin)
+
+    iterator.__next__ = timed
 
 
 def show(page: _page.Page) -> None:
