@@ -320,7 +320,7 @@ class Agent {
     // A process manager answers the MPI_Init of a rank once. Asked again it may leave MPI_Init waiting for ever, as
     // srun's does; where it cannot be asked at all, MPI_Init fails.
     config_.facts.mpi_descriptors.clear();
-    end_watch_.workers_run();
+    end_watch_.workers_run(machine_.state.follower.job_end);
     hangs_->begin(generation);
   }
 
@@ -492,7 +492,7 @@ class Agent {
   std::shared_ptr<HangGuard> hangs_ =
       std::make_shared<HangGuard>(io_, *supervisor_, config_.options, config_.facts, config_.environment,
                                   [this](agent::Event event) { feed(std::move(event)); });
-  EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
+  EndWatch end_watch_{io_, config_.end, end_handlers()};
   std::optional<agent::Exit> exit_;
   std::optional<Error> failed_;
   bool said_no_shrink_ = false;

@@ -103,6 +103,7 @@ rendezvous::CallPlan call_plan(AgentConfig const& config, std::optional<std::uin
   plan.node.announce = topology.master_addr;
   plan.node.standby_port = config.facts.standby_port;
   plan.terms = terms_of(config);
+  plan.job_end = job_end(config.end);
   plan.patience = plan.once ? kDiscoveryPatience : config.options.terms.join_timeout;
   plan.local_addr = config.options.local_addr;
   return plan;

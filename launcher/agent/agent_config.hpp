@@ -29,6 +29,7 @@ struct AgentConfig {
   Environment environment;         ///< what workers inherit
   std::string nonce;               ///< this agent's incarnation
   TimePoint join_until;            ///< with --join: when the search for the coordinator ends
+  EndPlan end;                     ///< when the job ends, as known at the start
   rendezvous::KeyTransports keys;  ///< how the job's key gets to other nodes
   bool colour = false;             ///< stderr shows colours
 };

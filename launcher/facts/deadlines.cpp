@@ -15,8 +15,8 @@ using std::chrono::duration_cast;
 using std::chrono::seconds;
 
 constexpr std::int64_t kYear = 366LL * 86'400;
-/// Of --time-limit: ten years. A TimePoint has no room for more than 292.
-constexpr Millis kLongest{3660LL * 86'400'000};
+/// Of --time-limit: three years. Agents refuse messages with longer times.
+constexpr Millis kLongest{3 * 365LL * 86'400'000};
 /// A job without a limit gets an end this long after its start, as seen in steps of Slurm 24.11.5 and 26.05.5.
 constexpr std::int64_t kNever = 365LL * 86'400;
 
@@ -37,6 +37,16 @@ void apply(std::string const& key, std::string_view value, SlurmConf& conf) {
     auto const word = lower(value);
     conf.signals_children = word == "yes" || word == "true" || word == "up" || word == "1";
   }
+}
+
+std::optional<rendezvous::JobEnd> earlier(std::optional<rendezvous::JobEnd> const& a,
+                                          std::optional<rendezvous::JobEnd> const& b) {
+  return a && (!b || a->at <= b->at) ? a : b;
+}
+
+void set_end(EndPlan& plan, rendezvous::JobEnd const& end) {
+  plan.end = end.at;
+  plan.ours = end.limit;
 }
 
 std::string in_seconds(Millis time) {
@@ -107,29 +117,46 @@ SlurmConf parse_slurm_conf(std::string_view text) {
 }
 
 EndPlan plan_end(std::optional<CheckpointSignal> const& checkpoint, Millis time_limit, SlurmTimes const& slurm,
-                 std::int64_t unix_now, TimePoint start) {
+                 std::int64_t unix_now, TimePoint start, bool added) {
   EndPlan plan;
   plan.checkpoint = checkpoint;
+  std::optional<rendezvous::JobEnd> by_slurm;
   if (auto const end = parse_unsigned(slurm.end, 1, INT64_MAX); end) {
     auto const at = static_cast<std::int64_t>(*end);
     auto const began = parse_unsigned(slurm.start, 1, *end);
     if (at < unix_now) {
       plan.notes.push_back("SLURM_JOB_END_TIME=" + std::to_string(at) + " is in the past and has no effect");
     } else if (at - (began ? static_cast<std::int64_t>(*began) : unix_now) < kNever) {
-      plan.end = start + seconds(at - unix_now);
+      by_slurm = {start + seconds(at - unix_now), false};
     }
   } else if (!slurm.end.empty() && slurm.end != "0") {
     plan.notes.push_back("SLURM_JOB_END_TIME=" + printable(slurm.end, 40) + " is no time and has no effect");
   }
-  if (time_limit > Millis{0} && (!plan.end || start + time_limit < *plan.end)) {
-    plan.end = start + time_limit;
-    plan.ours = true;
+  auto const limit =
+      time_limit > Millis{0} ? std::optional(rendezvous::JobEnd{start + time_limit, true}) : std::nullopt;
+  auto const end = earlier(by_slurm, limit);
+  if (end) {
+    set_end(plan, *end);
   }
+  plan.own = added ? end : by_slurm;
+  plan.tells = !added;
   plan.late = checkpoint && plan.end && *plan.end - checkpoint->before <= start;
-  if (checkpoint && !plan.end) {
+  if (checkpoint && !plan.end && !added) {
     plan.notes.push_back(
         "--checkpoint-signal has no effect: nobody says when the job ends; add --time-limit, with the "
         "value of sbatch --time");
+  }
+  return plan;
+}
+
+std::optional<rendezvous::JobEnd> job_end(EndPlan const& plan) {
+  return plan.tells && plan.end ? std::optional(rendezvous::JobEnd{*plan.end, plan.ours}) : std::nullopt;
+}
+
+EndPlan adopt(EndPlan plan, std::optional<rendezvous::JobEnd> const& told) {
+  if (told) {
+    bool const taken_away = plan.own && plan.own->at + kClocksDiffer < told->at;
+    set_end(plan, taken_away ? *plan.own : *told);
   }
   return plan;
 }

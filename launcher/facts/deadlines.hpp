@@ -1,7 +1,9 @@
 // Deadlines: when the job's time is up, and when workers get --checkpoint-signal before that. Pure.
 //
 // The wall clock is read once, at start, to turn Slurm's end time into an instant of the steady clock. Everything after
-// that depends on events and instants alone. The shell is launcher/job_end/end_watch.cpp. docs/use/signals.md.
+// that depends on events and instants alone. All nodes of a job have one instant, that of the node that coordinates
+// first: its agent tells its coordinator (JobEnd), which tells all members of each generation. The shell is
+// launcher/job_end/end_watch.cpp. docs/use/signals.md.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "rendezvous/values/job_end.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/core/turn.hpp"
 
@@ -43,13 +46,15 @@ struct SlurmConf {
 /// Ignores Include. A missing or malformed setting keeps Slurm's default. Total.
 [[nodiscard]] SlurmConf parse_slurm_conf(std::string_view text);
 
-/// When this job ends, as known at its start.
+/// When this job ends: as known at the start of this agent, until its coordinator says more (adopt()).
 struct EndPlan {
   std::optional<TimePoint> end;
   bool ours = false;  ///< the end is that of --time-limit, so cxxrun itself ends the job
   std::optional<CheckpointSignal> checkpoint;
-  bool late = false;               ///< its signal was due before the start
-  std::vector<std::string> notes;  ///< options that have no effect here
+  bool late = false;                      ///< its signal was due before the start
+  std::optional<rendezvous::JobEnd> own;  ///< this node's end, if it does not last as long as the job
+  bool tells = false;                     ///< `end` is that of the job
+  std::vector<std::string> notes;         ///< options that have no effect here
 };
 /// Seconds since 1970 as text; "" if not set.
 struct SlurmTimes {
@@ -57,8 +62,17 @@ struct SlurmTimes {
   std::string end;    ///< SLURM_JOB_END_TIME; 0, or a year or more after the start, stands for no limit
 };
 /// The end is the earlier of Slurm's and `start` + `time_limit` (0: no limit). `unix_now` is the wall clock at `start`.
+/// `added`: with --join, maybe from another Slurm job; its end is that of this node alone.
 [[nodiscard]] EndPlan plan_end(std::optional<CheckpointSignal> const& checkpoint, Millis time_limit,
-                               SlurmTimes const& slurm, std::int64_t unix_now, TimePoint start);
+                               SlurmTimes const& slurm, std::int64_t unix_now, TimePoint start, bool added = false);
+/// What the agent tells the coordinator when it joins.
+[[nodiscard]] std::optional<rendezvous::JobEnd> job_end(EndPlan const& plan);
+/// How much two nodes' wall clocks, and so their accounts of one end, may differ.
+inline constexpr Millis kClocksDiffer{10'000};
+/// The plan once the coordinator has said when the job ends. Its instant counts instead of this node's, also instead of
+/// Slurm's end, which each node reads off its own clock. But a node that is taken away clearly before that has the end
+/// of its own: Slurm kills at its own time.
+[[nodiscard]] EndPlan adopt(EndPlan plan, std::optional<rendezvous::JobEnd> const& told);
 
 namespace countdown {
 

@@ -9,19 +9,10 @@ namespace cxxrun::launcher {
 namespace {
 
 constexpr std::size_t kConfBytes = std::size_t{1024} * 1024;
-constexpr std::chrono::seconds kNearly{10};  // difference of two nodes' clocks
 
 std::int64_t unix_now() {
   using std::chrono::system_clock;
   return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch()).count();
-}
-
-EndPlan plan_for(Options const& options, Environment const& environment) {
-  SlurmTimes slurm;
-  if (!value_of(environment, "SLURM_JOB_ID").empty()) {
-    slurm = {value_of(environment, "SLURM_JOB_START_TIME"), value_of(environment, "SLURM_JOB_END_TIME")};
-  }
-  return plan_end(options.checkpoint_signal, options.time_limit, slurm, unix_now(), Clock::now());
 }
 
 }  // namespace
@@ -38,9 +29,17 @@ std::optional<SlurmConf> read_slurm_conf(Environment const& environment) {
   return parse_slurm_conf(os::read_system_file(path, kConfBytes) + "\n" + os::read_system_file(beside, kConfBytes));
 }
 
-EndWatch::EndWatch(boost::asio::io_context& io, Options const& options, Environment const& environment,
-                   Handlers handlers)
-    : plan_(plan_for(options, environment)), handlers_(std::move(handlers)), timer_(io) {}
+EndPlan make_end_plan(Options const& options, Environment const& environment) {
+  SlurmTimes slurm;
+  if (!value_of(environment, "SLURM_JOB_ID").empty()) {
+    slurm = {value_of(environment, "SLURM_JOB_START_TIME"), value_of(environment, "SLURM_JOB_END_TIME")};
+  }
+  return plan_end(options.checkpoint_signal, options.time_limit, slurm, unix_now(), Clock::now(),
+                  options.join.has_value());
+}
+
+EndWatch::EndWatch(boost::asio::io_context& io, EndPlan plan, Handlers handlers)
+    : plan_(std::move(plan)), handlers_(std::move(handlers)), timer_(io) {}
 
 void EndWatch::perform(countdown::EndJob const& /*what*/) {
   log(Level::info, "--time-limit is reached: ending the job as SIGTERM does");
@@ -54,13 +53,14 @@ void EndWatch::begin() {
   happen(countdown::Tick{});
 }
 
-void EndWatch::workers_run() {
+void EndWatch::workers_run(std::optional<rendezvous::JobEnd> const& told) {
+  plan_ = adopt(std::move(plan_), told);
   served_.clear();
   happen(countdown::WorkersRun{});
 }
 
 bool EndWatch::limit_reached() const {
-  return plan_.ours && Clock::now() + kNearly >= *plan_.end;
+  return plan_.ours && Clock::now() + kClocksDiffer >= *plan_.end;
 }
 
 }  // namespace cxxrun::launcher

@@ -21,6 +21,9 @@ namespace cxxrun::launcher {
 /// container, a cluster that hides them), Slurm's defaults apply. Nothing outside a Slurm job.
 [[nodiscard]] std::optional<SlurmConf> read_slurm_conf(Environment const& environment);
 
+/// When this job ends, as far as this node knows now. Reads the clocks.
+[[nodiscard]] EndPlan make_end_plan(Options const& options, Environment const& environment);
+
 class EndWatch {
  public:
   struct Handlers {
@@ -30,11 +33,12 @@ class EndWatch {
     std::function<void()> end;  ///< the time is up, and only cxxrun ends the job
   };
   /// `io` outlives it.
-  EndWatch(boost::asio::io_context& io, Options const& options, Environment const& environment, Handlers handlers);
+  EndWatch(boost::asio::io_context& io, EndPlan plan, Handlers handlers);
 
   /// Starts to watch the deadline, also while no workers run. Logs options that have no effect.
   void begin();
-  void workers_run();
+  /// `told`: when the job ends, says the coordinator.
+  void workers_run(std::optional<rendezvous::JobEnd> const& told);
   void workers_end() { happen(countdown::WorkersEnd{}); }  ///< no worker runs, or they are being stopped
   /// Cancels the timer, so that io.run() can return.
   void cancel() { timer_.cancel(); }
@@ -42,8 +46,8 @@ class EndWatch {
   [[nodiscard]] bool checkpoint_passed() const { return machine_.state.passed; }
   /// Whether it was due before cxxrun started.
   [[nodiscard]] bool checkpoint_late() const { return plan_.late; }
-  /// Whether --time-limit, if only cxxrun enforces it, is reached or nearly so: the clocks of two nodes differ a
-  /// little.
+  /// Whether --time-limit, if only cxxrun enforces it, is reached or nearly so: another node may have been a little
+  /// faster.
   [[nodiscard]] bool limit_reached() const;
 
  private:

@@ -63,6 +63,9 @@ void on_prepare(Turn& turn, rendezvous::Prepare const& message) {
   state.generation = message.generation;
   state.follower.prepared_sent = message.sent;
   state.follower.job_began = turn.now - message.generation.decree.history.account.total();
+  if (message.job_end) {
+    state.follower.job_end = rendezvous::ends_after(*message.job_end, turn.now);
+  }
   state.held = false;
   state.exits.clear();
   state.unkillable.clear();

@@ -29,6 +29,7 @@
 #include "launcher/facts/cpu_share.hpp"
 #include "launcher/facts/outer_launcher.hpp"
 #include "launcher/facts/visible_devices.hpp"
+#include "launcher/job_end/end_watch.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/options/option_values.hpp"
 #include "launcher/options/parse_options.hpp"
@@ -280,6 +281,7 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
   AgentConfig config;
   config.options = std::move(options);
   config.join_until = Clock::now() + config.options.terms.join_timeout;
+  config.end = make_end_plan(config.options, environment);
   if (auto const lost = lost_slurm(config.options, environment, os::find_ancestor)) {
     return *lost;
   }

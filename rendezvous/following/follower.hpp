@@ -15,6 +15,7 @@
 #include "rendezvous/membership/campaign.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/connection.hpp"
+#include "rendezvous/values/job_end.hpp"
 #include "rendezvous/voting/acceptor.hpp"
 #include "rendezvous/voting/lease.hpp"
 #include "src/base/core/time.hpp"
@@ -133,6 +134,7 @@ struct State {
   std::optional<Generation> prepared;  ///< a later generation that this agent is ready for
   OwnTime prepared_sent = 0;           ///< when its coordinator sent it
   std::optional<TimePoint> job_began;  ///< by the count of that coordinator
+  std::optional<JobEnd> job_end;       ///< as the last coordinator that knew has said
   std::optional<Generation> kept;      ///< an accepted one that `prepared` has replaced: it may still be decided
   std::uint64_t seen = 0;              ///< highest generation number ever heard of
   Acceptor acceptor;

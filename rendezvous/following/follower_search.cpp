@@ -162,6 +162,7 @@ void start_campaign(Turn& turn, Successor const& own) {
   campaign.campaign_id = ++state.campaign_id;
   campaign.successors = state.decided.successors;
   campaign.job_began = state.job_began;
+  campaign.job_end = state.job_end;
   campaign.half_after = turn.policy.spacing * 2 + turn.policy.lease.beat;
   state.search->campaigning = true;
   state.search->until = turn.now + patience(turn.policy) * 2;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rendezvous/values/generation.hpp"
+#include "rendezvous/values/job_end.hpp"
 #include "src/base/core/time.hpp"
 
 namespace cxxrun::rendezvous {
@@ -23,6 +24,7 @@ struct Campaign {
   Millis half_after{0};            ///< with a fence: half of the votes will do after this time without more
   std::vector<Successor> successors = {};   ///< of `decided`
   std::optional<TimePoint> job_began = {};  ///< by this host's clock, as its last coordinator counted
+  std::optional<JobEnd> job_end = {};       ///< as that one said
   bool operator==(Campaign const&) const = default;
 };
 /// The coordinator's own agent gives up its campaign, or follows another coordinator.

@@ -224,6 +224,7 @@ Next handle(Turn& turn, Campaign const& event) {
   inherit_decree(state.restarts, event.decided, turn.now, turn.policy);
   inherit(state.ledger, event.decided.history, event.job_began, turn.now);
   inherit_faults(state.roster.fitness, event.decided.faults);
+  state.job_end = event.job_end;
   state.election.old_hosts = event.hosts;
   return next::Electing{event.ballot};
 }

@@ -23,7 +23,7 @@ Event follower_called(AgentId agent, FollowerInfo&& follower_info, MemberEnds co
 
 std::optional<Event> event_of_first(AgentId agent, ToCoordinator&& message, MemberEnds const& ends) {
   if (auto* const join = std::get_if<Join>(&message)) {
-    return Joined{agent, with_ends(std::move(join->node), ends)};
+    return Joined{agent, with_ends(std::move(join->node), ends), join->job_end};
   }
   auto* const info = std::get_if<FollowerInfo>(&message);
   return info == nullptr ? std::nullopt : std::optional(follower_called(agent, std::move(*info), ends));

@@ -36,6 +36,7 @@ struct ConfirmedDead {
 struct Joined {
   AgentId agent;
   NodeInfo node;
+  std::optional<TimeLeft> job_end = {};  ///< when the job ends, as far as the agent knows
 };
 /// The agent's connection has ended.
 struct Lost {

@@ -110,6 +110,16 @@ void drop_unheard_owner(Turn& turn, NodeInfo const& node) {
   }
 }
 
+/// The end of the job is what the coordinator's own agent says. Without one, in cxxrun-rendezvous, it is what the first
+/// agent says that knows. An elected coordinator keeps what it was told itself.
+void note_job_end(Turn& turn, Joined const& event) {
+  State& state = turn.state;
+  bool const own = event.node.coordinates && state.proposer.decided.number == 0;
+  if (event.job_end && (own || !state.job_end)) {
+    state.job_end = ends_after(*event.job_end, turn.now);
+  }
+}
+
 void on(Turn& turn, Joined const& event) {
   State& state = turn.state;
   drop_unheard_owner(turn, event.node);
@@ -126,6 +136,7 @@ void on(Turn& turn, Joined const& event) {
     }
     return;
   }
+  note_job_end(turn, event);
   if (state.proposer.decided.number > 0) {  // until it is a member, this tells it who may lead
     tell_decided(turn, event.agent);
   }

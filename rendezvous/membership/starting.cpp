@@ -189,6 +189,7 @@ Next begin(Turn& turn, next::Preparing const& what) {
   state.proposer.proposal = common.decree;
   state.election.proposed_successors = common.successors;
   name_members(state.group.seats, common);
+  auto const job_end = state.job_end ? std::optional(time_left(*state.job_end, turn.now)) : std::nullopt;
   turn.tell(story::Formed{common.number, common.group_size, common.world_size, common.restarts, common.hosts,
                           common.local_sizes});
   for (std::uint32_t rank = 0; rank < state.group.seats.size(); ++rank) {
@@ -199,7 +200,7 @@ Next begin(Turn& turn, next::Preparing const& what) {
     own.local_size = seat.node.slots;
     own.role_base = roles.base[rank];
     own.role_size = roles.size.at(seat.node.role);
-    turn.act(Tell{seat.agent, Prepare{std::move(own), own_time(turn.now)}});
+    turn.act(Tell{seat.agent, Prepare{std::move(own), own_time(turn.now), job_end}});
   }
   state.group.awaited = static_cast<std::uint32_t>(state.group.seats.size());
   state.timers.answer = turn.now + turn.policy.ack_timeout;

@@ -18,6 +18,7 @@
 #include "rendezvous/membership/leavers.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/connection.hpp"
+#include "rendezvous/values/job_end.hpp"
 #include "rendezvous/values/verdict.hpp"
 #include "rendezvous/voting/lease.hpp"
 #include "rendezvous/voting/proposer.hpp"
@@ -198,11 +199,12 @@ struct State {
   Election election;
   Leases leases;
   Timers timers;
-  SilenceState silence;  ///< agents whose beats are watched
-  HangState hangs;       ///< running: workers whose collectives stand still
-  BlameState blame;      ///< running: workers that have given up on others
-  LeaversState leavers;  ///< running: workers that have ended with 0
-  Ledger ledger;         ///< where the time went
+  SilenceState silence;           ///< agents whose beats are watched
+  HangState hangs;                ///< running: workers whose collectives stand still
+  BlameState blame;               ///< running: workers that have given up on others
+  LeaversState leavers;           ///< running: workers that have ended with 0
+  Ledger ledger;                  ///< where the time went
+  std::optional<JobEnd> job_end;  ///< all members are told
   std::optional<Verdict> verdict;
   bool closed = false;  ///< Close has been emitted
 };

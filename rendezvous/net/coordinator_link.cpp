@@ -409,7 +409,8 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     }
     plan.run_id = answer.run_id;
     if (plan.asks != Hello::Asks::follow) {
-      channel->send(encode(ToCoordinator(Join{plan.node, plan.terms})));
+      auto const left = plan.job_end ? std::optional(time_left(*plan.job_end, Clock::now())) : std::nullopt;
+      channel->send(encode(ToCoordinator(Join{plan.node, plan.terms, left})));
     }
     handlers.joined(answer);
   }

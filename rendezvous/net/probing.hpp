@@ -31,6 +31,7 @@ struct CallPlan {
   Hello::Asks asks = Hello::Asks::meet;  ///< follow: the link sends only the hello, its owner sends FollowerInfo
   NodeInfo node;                         ///< node.incarnation is the nonce of the hello
   std::optional<Terms> terms;
+  std::optional<JobEnd> job_end;  ///< as far as this agent knows
   Millis patience{600'000};
   /// Tries each address and port once, for successors, since others can be called instead. `failed` comes at once if
   /// nothing listens, and after `patience` if nothing answers.

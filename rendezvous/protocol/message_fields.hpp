@@ -123,6 +123,10 @@ void fields(auto& field, Of<Terms> auto& terms) {
   auto const expected = terms.expected_nodes.value_or(1);
   field.require(expected != 0 && expected <= kMaxNodes, "expected_nodes");
 }
+void fields(auto& field, Of<TimeLeft> auto& time) {
+  field("in_ms", time.left);
+  field("limit", time.limit);
+}
 void fields(auto& field, Of<StepsAgo> auto& steps) {
   field("first_step_ms", steps.first);
   field("last_ms", steps.last);
@@ -304,6 +308,7 @@ void fields(auto& field, Of<HelloReply> auto& reply) {
 void fields(auto& field, Of<Join> auto& join) {
   field("node", join.node);
   field("terms", join.terms);
+  field("job_end", join.job_end);
 }
 void fields(auto& field, Of<Ack> auto& ack) {
   field("generation", ack.number);
@@ -384,6 +389,7 @@ void fields(auto& field, Of<Progress> auto& progress) {
 void fields(auto& field, Of<Prepare> auto& prepare) {
   field("generation", prepare.generation);
   field("sent", prepare.sent);
+  field("job_end", prepare.job_end);
 }
 void fields(auto& field, Of<Start> auto& start) {
   field("generation", start.number);

@@ -16,6 +16,7 @@
 #include "rendezvous/trust/both_ends.hpp"
 #include "rendezvous/values/decree.hpp"
 #include "rendezvous/values/generation.hpp"
+#include "rendezvous/values/job_end.hpp"
 #include "rendezvous/values/progress.hpp"
 #include "rendezvous/values/worker_exit.hpp"
 #include "src/base/core/time.hpp"
@@ -117,7 +118,8 @@ struct NodeInfo {
 
 struct Join {
   NodeInfo node;
-  std::optional<Terms> terms;  ///< none: it accepts those of the run (--join)
+  std::optional<Terms> terms;            ///< none: it accepts those of the run (--join)
+  std::optional<TimeLeft> job_end = {};  ///< when the job ends, as far as it knows; none with --join
   bool operator==(Join const&) const = default;
 };
 /// Time of the sender's own clock, in microseconds. Others echo it, and never compare it with their own clocks.
@@ -230,6 +232,7 @@ using ToCoordinator = std::variant<Join, Ack, WorkerFailed, Succeeded, Stopped, 
 struct Prepare {
   Generation generation;
   OwnTime sent = 0;
+  std::optional<TimeLeft> job_end = {};  ///< for all members alike; none: the coordinator does not know
   bool operator==(Prepare const&) const = default;
 };
 /// The generation is decided and every older worker is dead: run.

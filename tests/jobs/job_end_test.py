@@ -331,5 +331,23 @@ class Terminal(JobCase):
         self.assertEqual(self.code, 130, self.output)
 
 
+class TimeIsUp(JobCase):
+    """At one instant for all nodes, which is that of the first one: 60 minutes from its start on, or a day."""
+
+    ASKED = ("signal.signal(signal.SIGUSR1, lambda *_: note('asked'))\nnote('up')\n"
+             "while True:\n    signal.pause()")
+
+    def test_a_node_that_comes_late_is_asked_to_save_when_the_first_one_is(self):
+        def node(limit):
+            return self.start_node("--time-limit", limit, "--checkpoint-signal", "USR1@3600", "--rdzv-conf",
+                                   "last_call_timeout=1", *self.python_worker(self.ASKED), nnodes="1:2")
+        first = node("60")
+        self.await_events(1, "asked", 1)
+        late = node("1-0")
+        self.await_events(2, "asked", 2)
+        first.process.terminate()
+        self.assert_codes([143, 143], first, late)
+
+
 if __name__ == "__main__":
     sys.exit(jobs.main())

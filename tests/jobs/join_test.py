@@ -86,6 +86,22 @@ class Comes(JoinCase):
         self.open_gate("go")
         self.assert_codes([0, 0, 0], *others, late)
 
+    def test_and_is_asked_to_save_by_the_end_of_the_job_that_an_earlier_coordinator_has_told(self):
+        program = self.worker('trap "note asked" USR1\n'
+                              'note start "$WORLD_SIZE" "$GROUP_RANK" "$TORCHELASTIC_RESTART_COUNT" $$\n'
+                              'while :; do sleep 1000 & wait; done', "asked")
+        asks = ("--checkpoint-signal", "USR1@3600")
+        first, *others = self.step(3, "--nnodes", "2:3", "--time-limit", "60", *asks, program=program)
+        before, _ = self.formed(3)
+        self.coordinator([first])
+        self.lose_agent(first)
+        self.formed(2, before)
+        late = self.join(*asks, program=program)  # it does not know itself when the job ends
+        generation, _ = self.formed(3, before)
+        self.await_events(3, "asked", generation)
+        self.coordinator(others).process.terminate()
+        self.assert_codes([143] * 3, *others, late)
+
     def test_before_the_job_has_said_where_it_is(self):
         """There is no file yet, an empty one, half of one."""
         none = self.join()

@@ -1,6 +1,7 @@
 #include "tests/simulation/judge.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "rendezvous/membership/state.hpp"
 #include "tests/simulation/job.hpp"
@@ -64,8 +65,18 @@ void Judge::named(rdzv::Generation const& generation) {
   }
 }
 
+/// The time of all nodes is up when that of the first one is, whoever coordinates. Until then clocks and messages take
+/// their time, which is less than half of what lies between the ends of two nodes.
+void Judge::ends_with_the_first(Node const& node) {
+  Micros const end = job_.hosts[node.host]->clock.when(*node.job_end.end);
+  if (std::abs(end - micros(time_limit(0))) > micros(kBetweenLimits) / 2) {
+    job_.world.violated("the job ends on " + node.name() + " after " + std::to_string(end / 3'600'000'000) + " h");
+  }
+}
+
 void Judge::started(Node const& node, rdzv::Generation const& generation) {
   named(generation);
+  ends_with_the_first(node);
   auto const [it, first] = generations_.try_emplace(generation.number);
   Seen& seen = it->second;
   auto& world = job_.world;

@@ -43,6 +43,7 @@ class Judge {
 
  private:
   void named(rendezvous::Generation const& generation);
+  void ends_with_the_first(Node const& node);
   struct Seen {
     rendezvous::Decree decree;
     std::uint32_t world_size = 0;

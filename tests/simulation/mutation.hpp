@@ -37,6 +37,7 @@ enum class Mutation {
   start_at_once,         ///< a restart does not wait
   forget_failures,       ///< how many failures there were in a row is of the coordinator, not of the decree
   forget_account,        ///< and so is where the time went
+  forget_end,            ///< and so is when the job ends
   believe_repeated,      ///< what an agent says again is taken as it comes, without what its connection shows
   keep_news,             ///< an agent that follows another does not tell its callers whom
 };
@@ -70,6 +71,7 @@ inline constexpr std::array kMutations{
     std::pair{Mutation::start_at_once, "start_at_once"},
     std::pair{Mutation::forget_failures, "forget_failures"},
     std::pair{Mutation::forget_account, "forget_account"},
+    std::pair{Mutation::forget_end, "forget_end"},
     std::pair{Mutation::believe_repeated, "believe_repeated"},
     std::pair{Mutation::keep_news, "keep_news"},
 };

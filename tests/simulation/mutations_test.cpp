@@ -50,6 +50,7 @@ constexpr std::array kCases{
     Case{Mutation::start_at_once, "before its wait is over", nullptr, kOnlyFailures},
     Case{Mutation::forget_failures, "in a row are forgotten", nullptr, kOnlyFailures},
     Case{Mutation::forget_account, "the account does not go on"},
+    Case{Mutation::forget_end, "the job ends on"},
     Case{Mutation::believe_repeated, "does not name", nullptr, kOnlyDeaths},
     Case{Mutation::keep_news, "no cut was as long", nullptr, kOnlyCuts},
 };

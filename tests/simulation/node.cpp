@@ -102,6 +102,9 @@ void Node::perform(agent::StartCampaign const& action) {
   if (job.mutated(Mutation::half_at_once)) {
     campaign.half_after = Millis{0};
   }
+  if (job.mutated(Mutation::forget_end)) {
+    campaign.job_end.reset();
+  }
   hosted.start_campaign(campaign);
 }
 
@@ -210,6 +213,7 @@ void Node::perform(agent::StartWorkers const& action) {
   workers = std::make_unique<Workers>(job.world, action.generation, kill_takes, std::move(on));
   agent_froze_ = false;
   job.world.note([&] { return name() + " starts workers of generation " + std::to_string(number); });
+  job_end = launcher::adopt(job_end, state.follower.job_end);
   job.judge.started(*this, action.generation);
   job.workers_started(*this);
   parent.run([this] { guard_lease(); });

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "launcher/facts/deadlines.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "src/base/core/lease_guard.hpp"
 #include "tests/simulation/hosted.hpp"
@@ -22,6 +23,12 @@ namespace agent = launcher::agent;
 
 inline constexpr Port kRendezvousPort = 1000;
 inline constexpr Port kStandbyBase = 2000;
+
+/// --time-limit of a node, far beyond the end of any execution and another one for each: so it shows whose end counts.
+inline constexpr Millis kBetweenLimits{std::chrono::hours(100)};
+[[nodiscard]] constexpr Millis time_limit(std::uint32_t index) {
+  return (index + 10) * kBetweenLimits;
+}
 
 [[nodiscard]] std::string address_text(HostId host);
 [[nodiscard]] HostId host_of(std::string const& address);
@@ -55,6 +62,7 @@ class Node {
   bool const added;
   rendezvous::NodeInfo info;
   agent::Policy policy;
+  launcher::EndPlan job_end;
   agent::State state;
   Process process;  ///< the agent
   Process parent;

@@ -23,6 +23,7 @@ void Node::start() {
   if (exit_code) {
     return;  // it was told to end before it began
   }
+  job_end = launcher::plan_end(std::nullopt, time_limit(index), {}, 0, job.clock(host));
   if (added) {
     job.network.listen(standby(), nullptr);  // who calls waits, as long as there are no terms to coordinate by
   } else {
@@ -149,7 +150,9 @@ void Node::linked(agent::LinkId id, EndPtr end, bool joins, std::function<void(b
         home_ = it->second.to;
         joined(*reply);
         auto const terms = added ? std::nullopt : std::optional<rdzv::Terms>(job.schedule.policy);
-        job.network.send(end, rdzv::ToCoordinator(rdzv::Join{info, terms}));
+        auto const known = added ? std::nullopt : launcher::job_end(job_end);
+        auto const left = known ? std::optional(rdzv::time_left(*known, job.clock(host))) : std::nullopt;
+        job.network.send(end, rdzv::ToCoordinator(rdzv::Join{info, terms, left}));
       }
       feed(agent::LinkUp{id, reply->coordinator});
     } else if (auto const* const message = std::get_if<rdzv::ToAgent>(&frame)) {

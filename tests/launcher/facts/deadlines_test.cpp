@@ -55,7 +55,7 @@ bool says(countdown::Step const& step, std::string const& part) {
 TEST_CASE("deadlines: --time-limit has Slurm's forms", "[unit]") {
   std::vector<std::pair<char const*, Millis>> const forms = {
       {"90", 90min},       {"1:30", 90s},      {"2:00:05", 7205s}, {"1-2", 26h},  {"1-2:30", 26h + 30min},   {"0", 0ms},
-      {"1-2:3:4", 93784s}, {"UNLIMITED", 0ms}, {"infinite", 0ms},  {"0:00", 0ms}, {"9999999:00:00", 87'840h}};
+      {"1-2:3:4", 93784s}, {"UNLIMITED", 0ms}, {"infinite", 0ms},  {"0:00", 0ms}, {"9999999:00:00", 26'280h}};
   for (auto const& [text, expected] : forms) {
     auto const limit = parse_time_limit(text);
     REQUIRE(limit);
@@ -93,6 +93,52 @@ TEST_CASE("deadlines: the job ends at the earlier of Slurm's end and --time-limi
     CHECK(plan.ours == ours);
     CHECK(plan.notes.empty());
   }
+}
+
+TEST_CASE("deadlines: the coordinator's instant counts, also instead of an end that other clocks read differently",
+          "[unit]") {
+  using rendezvous::JobEnd;
+  auto const plan = plan_end(CheckpointSignal{SIGUSR1, 9s}, 10min, {"", std::to_string(kUnix + 900)}, kUnix, kT0);
+  CHECK(job_end(plan) == JobEnd{kT0 + 10min, true});
+  struct Row {
+    JobEnd told;
+    TimePoint end;
+    bool ours;
+  };
+  for (auto const& [told, end, ours] :
+       {Row{{kT0 + 9min, true}, kT0 + 9min, true}, Row{{kT0 + 14min, true}, kT0 + 14min, true},
+        Row{{kT0 + 893s, false}, kT0 + 893s, false}, Row{{kT0 + 907s, false}, kT0 + 907s, false},
+        Row{{kT0 + 911s, true}, kT0 + 900s, false}}) {  // Slurm kills here before that
+    auto const adopted = adopt(plan, told);
+    CHECK(adopted.end == end);
+    CHECK(adopted.ours == ours);
+    CHECK(adopted.checkpoint == plan.checkpoint);
+  }
+  CHECK(adopt(plan, {}).end == plan.end);
+  CHECK(adopt(EndPlan{}, JobEnd{kT0 + 1s, true}).ours);
+}
+
+TEST_CASE("deadlines: a node that was added has the job's end, but leaves by its own, which it does not tell",
+          "[unit]") {
+  using rendezvous::JobEnd;
+  auto const plan = plan_end(CheckpointSignal{SIGUSR1, 9s}, 10min, {}, kUnix, kT0, true);
+  CHECK_FALSE(job_end(plan));
+  CHECK(adopt(plan, JobEnd{kT0 + 5min, false}).end == kT0 + 5min);
+  CHECK(adopt(plan, JobEnd{kT0 + 20min, false}).end == kT0 + 10min);
+  CHECK(adopt(plan, JobEnd{kT0 + 20min, false}).ours);
+  auto const without = plan_end(CheckpointSignal{SIGUSR1, 9s}, 0ms, {}, kUnix, kT0, true);
+  CHECK(without.notes.empty());
+  CHECK(adopt(without, JobEnd{kT0 + 5min, true}).end == kT0 + 5min);
+}
+
+TEST_CASE("deadlines: an instant that is adopted later moves the alarm", "[unit]") {
+  Driver driver{plan_with(600s, true)};
+  CHECK(has(driver.feed(countdown::Tick{}, 0s), countdown::WakeAt{kT0 + 600s}));
+  driver.plan = adopt(driver.plan, rendezvous::JobEnd{kT0 + 300s, true});
+  CHECK(has(driver.feed(countdown::WorkersRun{}, 10s), countdown::WakeAt{kT0 + 180s}));
+  driver.feed(countdown::Tick{}, 180s);
+  CHECK(has(driver.feed(countdown::Passed{0}, 180s), countdown::WakeAt{kT0 + 300s}));
+  CHECK(has(driver.feed(countdown::Tick{}, 300s), countdown::EndJob{}));
 }
 
 TEST_CASE("deadlines: a year from the start is how Slurm writes that a job has no limit", "[unit]") {

@@ -138,6 +138,19 @@ TEST_CASE("agent: it counts the job's start back from when it was told of a gene
   CHECK(agent.state.follower.job_began == told - 6s);
 }
 
+TEST_CASE("agent: it keeps the end of the job that it was told, and campaigns with it", "[unit]") {
+  Driver agent;
+  auto const told = agent.now;
+  agent.feed(FromLink{kFirstLink, rdzv::Prepare{generation(1, 2), 1, rdzv::TimeLeft{90s, true}}});
+  rdzv::JobEnd const end{told + 90s, true};
+  CHECK(agent.state.follower.job_end == end);
+  agent.hear(rdzv::Start{1, agent.own(), 4000ms});
+  agent.lose();
+  agent.pass(200ms);
+  REQUIRE(agent.all<StartCampaign>().size() == 1);
+  CHECK(agent.all<StartCampaign>()[0].campaign.job_end == end);
+}
+
 TEST_CASE("agent: after a silence nobody's turn comes before the one in front of it can have noticed", "[unit]") {
   auto agent = Driver().run();
   agent.answer(agent.own(), 4000ms, 1);

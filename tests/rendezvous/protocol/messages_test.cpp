@@ -95,6 +95,7 @@ std::vector<ToCoordinator> all_to_coordinator() {
           Accepted{8, {2, 1}, {2, 1}},
           Gone{8, 1},
           Join{node, {}},
+          Join{node, terms, TimeLeft{Millis{599'999}, true}},
           Ack{1, 2, 3},
           WorkerFailed{2, brief},
           Succeeded{3, {Millis{9'000}, Millis{20}, Millis{450}}},
@@ -153,6 +154,7 @@ Generation some_generation() {
 std::vector<ToAgent> all_to_agent() {
   Generation const g = some_generation();
   return {Prepare{g, 77},
+          Prepare{g, 77, TimeLeft{Millis{0}, false}},
           Start{9, -5, Millis{3999}},
           Stop{9, StopKind::resize, "a node came"},
           Finished{137, "line"},
