@@ -45,17 +45,29 @@ Next begin(Turn& /*turn*/, next::Stay const& /*what*/) {
   return false;
 }
 
+void say_transition(Turn& turn, Phase from) {
+  State const& state = turn.state;
+  std::string const why = state.phase == Phase::stopping   ? std::string(" (") + name_of(state.group.stop.kind) + ")"
+                          : state.phase == Phase::finished ? std::string(" (") + name_of(state.verdict->end) + ")"
+                                                           : "";
+  turn.say(Level::debug, name_of(state.number) + ": " + name_of(from) + " -> " + name_of(state.phase) + why);
+}
+
 /// Begins what follows, then what follows from that, until nothing does. This is the only place where a phase is
 /// entered, but for StoppingLate and Deposed. membership_turn.hpp says which file has which begin().
 void go_on(Turn& turn, Next next) {
   while (!std::holds_alternative<next::Stay>(next)) {
+    Phase const from = turn.state.phase;
     if (next.index() < static_cast<std::size_t>(Phase::deposed)) {
       auto const phase = static_cast<Phase>(next.index());
-      assert(may_follow(turn.state.phase, phase));
+      assert(may_follow(from, phase));
       turn.state.phase = phase;
     }
     Next const now = std::move(next);
     next = std::visit([&](auto const& what) { return begin(turn, what); }, now);
+    if (turn.state.phase != from) {
+      say_transition(turn, from);
+    }
   }
 }
 

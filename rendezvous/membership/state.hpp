@@ -42,6 +42,23 @@ enum class Phase {
   deposed,     ///< authority was lost to another coordinator or a network cut: decides nothing any more
 };
 
+/// As in docs/design/membership.md.
+[[nodiscard]] constexpr char const* name_of(Phase phase) {
+  switch (phase) {
+    case Phase::standby: return "standby";
+    case Phase::electing: return "electing";
+    case Phase::forming: return "forming";
+    case Phase::opening: return "opening";
+    case Phase::preparing: return "preparing";
+    case Phase::proposing: return "proposing";
+    case Phase::lease_wait: return "lease_wait";
+    case Phase::running: return "running";
+    case Phase::stopping: return "stopping";
+    case Phase::finished: return "finished";
+    case Phase::deposed: return "deposed";
+  }
+  return "unknown";
+}
 /// Whether a coordinator in this phase may decide. As far as it knows, no other one does.
 [[nodiscard]] inline bool decides(Phase phase) {
   return phase != Phase::standby && phase != Phase::electing && phase != Phase::deposed;

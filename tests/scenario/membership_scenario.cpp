@@ -317,13 +317,14 @@ class Player {
       std::visit([&](auto const& concrete) { show(lines, concrete); }, action);
     }
     for (auto const& line : result.said) {
+      if (line.text.find(" -> ") != std::string::npos) {
+        continue;  // a transition: the last line has the phase
+      }
       static char const* const kLevels[] = {"debug", "info", "warn", "error"};
       lines.push_back(std::string(kLevels[static_cast<int>(line.level)]) + ": " + line.text);
     }
-    static char const* const kPhases[] = {"standby",    "electing", "forming",  "opening",  "preparing", "proposing",
-                                          "lease_wait", "running",  "stopping", "finished", "deposed"};
-    lines.push_back(std::string("phase: ") + kPhases[static_cast<int>(state_.phase)] +
-                    " gen=" + std::to_string(state_.number) + " restarts=" + std::to_string(state_.restarts.consumed));
+    lines.push_back(std::string("phase: ") + name_of(state_.phase) + " gen=" + std::to_string(state_.number) +
+                    " restarts=" + std::to_string(state_.restarts.consumed));
     return lines;
   }
 

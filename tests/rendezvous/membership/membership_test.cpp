@@ -326,6 +326,36 @@ TEST_CASE("cause: with victims alone, a worker that failed of itself during the 
   CHECK(failures_of(group).empty());
 }
 
+TEST_CASE("membership: every change of phase is a line for the log, of one step in one place", "[unit]") {
+  Driver driver;
+  std::string said;
+  auto const feed = [&](Event const& event) {
+    for (auto const& line : driver.feed(event).said) {
+      if (line.level == Level::debug) {
+        said += line.text + "\n";
+      }
+    }
+  };
+  driver.policy.heartbeat_timeout = 0ms;  // nobody votes
+  driver.policy.max_nodes = 1;
+  driver.policy.max_restarts = 0;
+  feed(Opened{});
+  feed(Joined{1, node("n0", 0, true)});
+  feed(StoreOpened{1, 29500, 29500});
+  feed(Said{1, Ack{1}});
+  WorkerExit bad;
+  bad.status = ExitStatus::exited(1);
+  feed(Said{1, WorkerFailed{1, bad}});
+  feed(Said{1, Stopped{1, {bad}, {}}});
+  CHECK(said ==
+        "generation 1: forming -> opening\n"
+        "generation 1: opening -> preparing\n"
+        "generation 1: preparing -> lease_wait\n"
+        "generation 1: lease_wait -> running\n"
+        "generation 1: running -> stopping (failure)\n"
+        "generation 1: stopping -> finished (worker failed)\n");
+}
+
 TEST_CASE("cause: whom the victims name is the cause, however the stop found it", "[unit]") {
   Driver driver;
   driver.run(2);
