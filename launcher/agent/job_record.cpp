@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <system_error>
@@ -14,7 +13,6 @@
 #include "launcher/logs/log_file.hpp"
 #include "launcher/report/report_json.hpp"
 #include "src/base/core/limits.hpp"
-#include "src/base/core/text.hpp"
 #include "src/base/os/folder.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/thread.hpp"

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <utility>
 
-#include "launcher/report/death.hpp"
 #include "src/base/core/endpoint.hpp"
 #include "src/base/core/text.hpp"
 

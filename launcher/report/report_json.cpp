@@ -1,6 +1,5 @@
 #include "launcher/report/report_json.hpp"
 
-#include <algorithm>
 #include <ctime>
 #include <variant>
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <vector>
 
