@@ -18,6 +18,7 @@
 #include "launcher/view/change.hpp"
 #include "launcher/view/ctl_options.hpp"
 #include "launcher/view/job_search.hpp"
+#include "launcher/view/metrics.hpp"
 #include "launcher/view/slurm_jobs.hpp"
 #include "launcher/view/status_text.hpp"
 #include "launcher/view/table.hpp"
@@ -82,6 +83,16 @@ int show_status(Job const& job, CtlOptions const& options) {
                stdout);
   }
   return options.check && !well ? kExitCheck : 0;
+}
+
+int show_metrics(Job const& job, CtlOptions const& options) {
+  auto const answer = ask(job, {live::Question::What::status, 0, {}});
+  auto const table = answer ? read_table(*answer) : Result<Table>(answer.error());
+  if (!table) {
+    return no_answer(job, table.error().context);
+  }
+  std::fputs(metrics_text(*table, options.all).c_str(), stdout);
+  return 0;
 }
 
 int tell_errors(Job const& job, std::vector<std::string> const& errors) {
@@ -207,6 +218,7 @@ int show(Job const& job, CtlOptions const& options) {
     case Verb::stacks: return show_stacks(job, options);
     case Verb::logs: return show_logs(job, options);
     case Verb::events: return show_events(job, options);
+    case Verb::metrics: return show_metrics(job, options);
     default: break;
   }
   return show_status(job, options);

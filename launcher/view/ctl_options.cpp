@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr std::array<char const*, 7> kVerbs{"status", "stacks", "logs", "events", "checkpoint", "restart", "stop"};
+constexpr std::array kVerbs{"status", "stacks", "logs", "events", "metrics", "checkpoint", "restart", "stop"};
 
 Result<void> take_ranks(CtlOptions& options, std::string const& word) {
   for (auto const& part : split(word, ',')) {
@@ -111,6 +111,7 @@ Command ctl_command(CtlOptions& o) {
       "       cxxrunctl stacks [RANKS] [JOB]   where its workers are\n"
       "       cxxrunctl logs RANK [JOB]        the end of what one of them has written to files\n"
       "       cxxrunctl events [JOB]           what has happened to it\n"
+      "       cxxrunctl metrics [JOB]          its figures as Prometheus reads them, once\n"
       "       cxxrunctl checkpoint|restart|stop JOB   changes it, after a question\n"
       "Looks at a running job of cxxrun from one of its nodes, or through srun.\n",
       "JOB is the number of a Slurm job, its step (4711.0) or, behind a command, the id of a run; without it all jobs\n"
@@ -120,7 +121,7 @@ Command ctl_command(CtlOptions& o) {
       {{"",
         {{"--json", "", "for programs: one line for each job", set(o.json, parse_flag)},
          {"--check", "", "print nothing, and exit with 1 unless the job gets on", set(o.check, parse_flag)},
-         {"--verbose", "", "all nodes and frames, however many lines that takes", set(o.all, parse_flag), "-v"},
+         {"--verbose", "", "all nodes, frames and ranks, however many lines that takes", set(o.all, parse_flag), "-v"},
          {"--follow", "", "of events: go on with what happens next", set(o.follow, parse_flag), "-f"},
          {"--yes", "", "of checkpoint, restart and stop: do not ask", set(o.yes, parse_flag), "-y"},
          {"--lines", "N", "of logs: at most so many lines of each file [20]", set(o.lines, parse_number<100'000>),

@@ -10,7 +10,7 @@
 
 namespace cxxrun::launcher::view {
 
-enum class Verb : std::uint8_t { status, stacks, logs, events, checkpoint, restart, stop };
+enum class Verb : std::uint8_t { status, stacks, logs, events, metrics, checkpoint, restart, stop };
 [[nodiscard]] char const* name_of(Verb verb);
 /// Whether the job is not only looked at.
 [[nodiscard]] constexpr bool changes_job(Verb verb) {
@@ -24,7 +24,7 @@ struct CtlOptions {
   bool slow = false;                 ///< of stacks: of the ranks that are slow
   bool json = false;
   bool check = false;
-  bool all = false;  ///< -v: shows all nodes and frames, however many lines that takes
+  bool all = false;  ///< -v: shows all nodes, frames and ranks, however many lines that takes
   bool follow = false;
   bool yes = false;
   std::uint64_t lines = 20;

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "launcher/view/figures.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::view {
@@ -22,24 +23,6 @@ constexpr Millis kLeastStill{10'000};
 constexpr int kStillSteps = 10;  // no step for so many times the usual time of one: the job stands still
 constexpr Millis kSilent{15'000};
 
-/// A worker, and the node that it is on.
-struct Placed {
-  Worker const* worker;
-  Node const* node;
-};
-
-std::vector<Placed> workers_now(Table const& table) {
-  std::vector<Placed> all;
-  for (auto const& node : table.members) {
-    for (auto const& worker : node.workers) {
-      if (node.generation == table.generation) {
-        all.push_back({&worker, &node});
-      }
-    }
-  }
-  return all;
-}
-
 std::string name_of(Placed const& placed) {
   return "rank " + std::to_string(placed.worker->rank) + " on " + placed.node->host;
 }
@@ -47,37 +30,6 @@ std::string names_of(std::vector<Placed> const& placed) {
   std::vector<std::string> names;
   std::transform(placed.begin(), placed.end(), std::back_inserter(names), name_of);
   return join_first(3, std::move(names));
-}
-
-std::optional<Millis> usual_step(std::vector<Placed> const& workers) {
-  std::vector<Millis> times;
-  for (auto const& each : workers) {
-    if (each.worker->per_step) {
-      times.push_back(*each.worker->per_step);
-    }
-  }
-  std::sort(times.begin(), times.end());
-  return times.empty() ? std::nullopt : std::optional(times[times.size() / 2]);
-}
-
-/// Time since any worker completed a step, including the time since its node sent a pulse.
-std::optional<Millis> newest_step(std::vector<Placed> const& workers) {
-  std::optional<Millis> least;
-  for (auto const& [worker, node] : workers) {
-    if (worker->step_ago) {
-      auto const ago = *worker->step_ago + node->heard_ago;
-      least = std::min(least.value_or(ago), ago);
-    }
-  }
-  return least;
-}
-
-std::uint64_t most_of(std::vector<Placed> const& workers, std::uint64_t Worker::*number) {
-  std::uint64_t most = 0;
-  for (auto const& each : workers) {
-    most = std::max(most, each.worker->*number);
-  }
-  return most;
 }
 
 /// The workers that have begun fewer collectives than the others, which wait for them. "": none, or more than half.
@@ -154,13 +106,6 @@ std::string wrapped(std::string const& text, std::size_t most) {
   return lines + line.substr(0, kColumns) + "\n";
 }
 
-/// Replaces what is not printable ASCII: the name of a host may hold anything.
-std::string plain(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c > 126 || (c < ' ' && c != '\n'); }, '?');
-  return text;
-}
-
 std::string ranks_of(Node const& node) {
   auto const first = std::to_string(node.workers.front().rank);
   return node.workers.size() == 1 ? first : first + "-" + std::to_string(node.workers.back().rank);
@@ -174,11 +119,9 @@ std::string letters_of(Node const& node) {
   return {letters.begin(), letters.end()};
 }
 
-bool is_slow(Table const& table, Node const& node) {
-  return node.generation == table.generation &&
-         std::any_of(table.slow.begin(), table.slow.end(), [&](Table::Slow const& slow) {
-           return slow.rank >= node.workers.front().rank && slow.rank <= node.workers.back().rank;
-         });
+bool has_slow(Table const& table, Node const& node) {
+  return node.generation == table.generation && std::any_of(node.workers.begin(), node.workers.end(),
+                                                            [&](Worker const& each) { return is_slow(table, each); });
 }
 
 /// A row of the table without its last cell. Names are aligned left, numbers right; a cell that is too long pushes the
@@ -215,7 +158,7 @@ std::string row_of(Table const& table, Node const& node) {
                                                                : "";
   auto const text = cells({node.host, ranks_of(node), std::to_string(step), per_step, std::to_string(begun),
                            std::to_string(waits), std::to_string(memory), std::to_string(permille / 10) + "%"}) +
-                    (is_slow(table, node) ? "SLOW" : letters_of(node));
+                    (has_slow(table, node) ? "SLOW" : letters_of(node));
   // Beside a note the figures, which are old, would leave no room for it.
   return (note.empty() ? text : text.substr(0, kNamesWidth) + note).substr(0, kColumns) + "\n";
 }

@@ -60,9 +60,9 @@ TEST_CASE("cxxrunctl: ranks come before the job") {
 
 TEST_CASE("cxxrunctl: what is no command line is refused in a line that says what to type") {
   CHECK(refused({"stauts"}) == "cxxrunctl: stauts is not a command of this program; did you mean status?\n");
-  CHECK(refused({"page"}) ==
-        "cxxrunctl: page is not a command of this program; the commands are status, stacks, logs, events, checkpoint, "
-        "restart, stop; for a run of that id: cxxrunctl status page\n");
+  CHECK(refused({"zzz"}) ==
+        "cxxrunctl: zzz is not a command of this program; the commands are status, stacks, logs, events, metrics, "
+        "checkpoint, restart, stop; for a run of that id: cxxrunctl status zzz\n");
   CHECK(refused({"logs"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
   CHECK(refused({"logs", "1,2"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
   CHECK(refused({"stacks", "run"}) ==
