@@ -19,6 +19,7 @@
 #include "launcher/view/ctl_options.hpp"
 #include "launcher/view/job_search.hpp"
 #include "launcher/view/metrics.hpp"
+#include "launcher/view/page.hpp"
 #include "launcher/view/slurm_jobs.hpp"
 #include "launcher/view/status_text.hpp"
 #include "launcher/view/table.hpp"
@@ -218,6 +219,7 @@ int show(Job const& job, CtlOptions const& options) {
     case Verb::stacks: return show_stacks(job, options);
     case Verb::logs: return show_logs(job, options);
     case Verb::events: return show_events(job, options);
+    case Verb::page: return show_page(job, options);
     case Verb::metrics: return show_metrics(job, options);
     default: break;
   }

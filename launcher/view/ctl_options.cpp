@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr std::array kVerbs{"status", "stacks", "logs", "events", "metrics", "checkpoint", "restart", "stop"};
+constexpr std::array kVerbs{"status", "stacks", "logs", "events", "page", "metrics", "checkpoint", "restart", "stop"};
 
 Result<void> take_ranks(CtlOptions& options, std::string const& word) {
   for (auto const& part : split(word, ',')) {
@@ -88,6 +88,9 @@ Result<void> check(CtlOptions const& options) {
   if (options.follow && options.verb != Verb::events) {
     return expected("--follow is for events alone");
   }
+  if ((options.port > 0 || !options.token_file.empty()) && options.verb != Verb::page) {
+    return expected("--port and --token-file are for page alone");
+  }
   if (options.yes && !changes_job(options.verb)) {
     return expected("--yes is for checkpoint, restart and stop alone");
   }
@@ -111,7 +114,8 @@ Command ctl_command(CtlOptions& o) {
       "       cxxrunctl stacks [RANKS] [JOB]   where its workers are\n"
       "       cxxrunctl logs RANK [JOB]        the end of what one of them has written to files\n"
       "       cxxrunctl events [JOB]           what has happened to it\n"
-      "       cxxrunctl metrics [JOB]          its figures as Prometheus reads them, once\n"
+      "       cxxrunctl page [JOB]             all of that in a browser, until Ctrl-C\n"
+      "       cxxrunctl metrics [JOB]          the same as Prometheus reads it, once\n"
       "       cxxrunctl checkpoint|restart|stop JOB   changes it, after a question\n"
       "Looks at a running job of cxxrun from one of its nodes, or through srun.\n",
       "JOB is the number of a Slurm job, its step (4711.0) or, behind a command, the id of a run; without it all jobs\n"
@@ -126,6 +130,8 @@ Command ctl_command(CtlOptions& o) {
          {"--yes", "", "of checkpoint, restart and stop: do not ask", set(o.yes, parse_flag), "-y"},
          {"--lines", "N", "of logs: at most so many lines of each file [20]", set(o.lines, parse_number<100'000>),
           "-n"},
+         {"--port", "N", "of page: the port on 127.0.0.1 [any]", set(o.port, parse_number<65'535>)},
+         {"--token-file", "PATH", "of page: write its token there, for this user alone", set(o.token_file, parse_text)},
          version_row,
          help_row}}},
       [&o](Words const& words) {

@@ -10,7 +10,7 @@
 
 namespace cxxrun::launcher::view {
 
-enum class Verb : std::uint8_t { status, stacks, logs, events, metrics, checkpoint, restart, stop };
+enum class Verb : std::uint8_t { status, stacks, logs, events, page, metrics, checkpoint, restart, stop };
 [[nodiscard]] char const* name_of(Verb verb);
 /// Whether the job is not only looked at.
 [[nodiscard]] constexpr bool changes_job(Verb verb) {
@@ -28,6 +28,8 @@ struct CtlOptions {
   bool follow = false;
   bool yes = false;
   std::uint64_t lines = 20;
+  std::uint64_t port = 0;  ///< of the page; 0: any
+  std::string token_file;
 };
 
 [[nodiscard]] Command ctl_command(CtlOptions& options);

@@ -11,7 +11,7 @@ _cxxrun() {
       valued="--port --store-access" ;;
     cxxrunctl)
       flags="--json --check -v --verbose -f --follow -y --yes --version -h --help"
-      valued="-n --lines" ;;
+      valued="-n --lines --port --token-file" ;;
     *)
       flags="--standalone --requeue -m --module --no-python --run-path --virtual-local-rank --warm --dry-run --doctor --init
       --json --version -h --help"
@@ -46,7 +46,7 @@ _cxxrun() {
     --auth) COMPREPLY=($(compgen -W "auto munge file none" -- "$cur")) ;;
     --cpu-bind) COMPREPLY=($(compgen -W "share none" -- "$cur")) ;;
     --numa-binding) COMPREPLY=($(compgen -W "node socket exclusive core-complex" -- "$cur")) ;;
-    --progress-path) COMPREPLY=($(compgen -f -- "$cur")) ;;
+    --progress-path | --token-file) COMPREPLY=($(compgen -f -- "$cur")) ;;
     --agent-store) COMPREPLY=($(compgen -W "on off" -- "$cur")) ;;
     --store-access) COMPREPLY=($(compgen -W "user hosts any" -- "$cur")) ;;
     --stdin) COMPREPLY=($(compgen -W "null rank0" -- "$cur")) ;;

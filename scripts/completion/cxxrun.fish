@@ -119,5 +119,7 @@ complete -c cxxrunctl -s v -l verbose -d 'all nodes, frames and ranks, however m
 complete -c cxxrunctl -s f -l follow -d 'of events: go on with what happens next'
 complete -c cxxrunctl -s y -l yes -d 'of checkpoint, restart and stop: do not ask'
 complete -c cxxrunctl -s n -l lines -x -d 'of logs: at most so many lines of each file [20]'
+complete -c cxxrunctl -l port -x -d 'of page: the port on 127.0.0.1 [any]'
+complete -c cxxrunctl -l token-file -r -F -d 'of page: write its token there, for this user alone'
 complete -c cxxrunctl -l version -d 'show the version, and end'
 complete -c cxxrunctl -s h -l help -d 'show this text, and end'

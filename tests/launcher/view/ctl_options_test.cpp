@@ -48,6 +48,16 @@ TEST_CASE("cxxrunctl: options may stand behind the words") {
   CHECK(parsed({"status", "--", "-strange-run"}).job == "-strange-run");
 }
 
+TEST_CASE("cxxrunctl: a page has a port and a token file, and both may be left out") {
+  auto const options = parsed({"page", "4711", "--port", "41873", "--token-file=secret"});
+  CHECK(options.verb == Verb::page);
+  CHECK(options.job == "4711");
+  CHECK(options.port == 41'873);
+  CHECK(options.token_file == "secret");
+  CHECK(parsed({"page"}).port == 0);
+  CHECK(parsed({"metrics", "4711", "-v"}).all);
+}
+
 TEST_CASE("cxxrunctl: ranks come before the job") {
   CHECK(parsed({"stacks"}).ranks.empty());
   CHECK(parsed({"stacks", "all", "4711"}).job == "4711");
@@ -60,9 +70,10 @@ TEST_CASE("cxxrunctl: ranks come before the job") {
 
 TEST_CASE("cxxrunctl: what is no command line is refused in a line that says what to type") {
   CHECK(refused({"stauts"}) == "cxxrunctl: stauts is not a command of this program; did you mean status?\n");
-  CHECK(refused({"zzz"}) ==
-        "cxxrunctl: zzz is not a command of this program; the commands are status, stacks, logs, events, metrics, "
-        "checkpoint, restart, stop; for a run of that id: cxxrunctl status zzz\n");
+  CHECK(
+      refused({"zzz"}) ==
+      "cxxrunctl: zzz is not a command of this program; the commands are status, stacks, logs, events, page, metrics, "
+      "checkpoint, restart, stop; for a run of that id: cxxrunctl status zzz\n");
   CHECK(refused({"logs"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
   CHECK(refused({"logs", "1,2"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
   CHECK(refused({"stacks", "run"}) ==
@@ -71,6 +82,8 @@ TEST_CASE("cxxrunctl: what is no command line is refused in a line that says wha
   CHECK(refused({"status", "1", "2"}) == "cxxrunctl: unexpected argument 2\n");
   CHECK(refused({"events", "--check"}) == "cxxrunctl: --check is for status alone\n");
   CHECK(refused({"status", "-f"}) == "cxxrunctl: --follow is for events alone\n");
+  CHECK(refused({"metrics", "--port", "1"}) == "cxxrunctl: --port and --token-file are for page alone\n");
+  CHECK(refused({"page", "--port", "65536"}).starts_with("cxxrunctl: --port"));
   CHECK(refused({"status", "--yes"}) == "cxxrunctl: --yes is for checkpoint, restart and stop alone\n");
   CHECK(refused({"--bogus"}).starts_with("cxxrunctl: unknown option --bogus"));
   CHECK(refused({"logs", "1", "-n"}).starts_with("cxxrunctl: --lines needs a value"));
