@@ -38,9 +38,11 @@ LiveJob::~LiveJob() = default;
 void LiveJob::on_story_event(rendezvous::story::Event const& event, std::string line) {
   fold(live_, event, std::move(line), Clock::now());
   if (std::holds_alternative<rendezvous::story::Concluded>(event.what)) {
-    answer_followers();  // before the agents are told to end
-  } else if (!followers_.empty() && live_.last_line == followers_.front().after + 1) {
-    follow_timer_.after(kGather, [this] { answer_followers(); });
+    answer_followers();                           // before the agents are told to end
+  } else if (!followers_.empty() && !gathers_) {  // the first of a burst goes at once: this node may be lost
+    gathers_ = true;
+    auto const since = std::chrono::duration_cast<Millis>(Clock::now() - followers_answered_);
+    follow_timer_.after(std::max(kGather - since, Millis{1}), [this] { answer_followers(); });
   }
 }
 
@@ -144,9 +146,9 @@ void LiveJob::answer(AgentId agent, std::uint64_t id, std::string const& text) {
   });
 }
 
-/// Answers at once if there is a later event. A number that is too high is that of another coordinator.
+/// Answers at once if there is a later event, and if the number is too high: it is another coordinator's.
 void LiveJob::follow(Follower const& follower) {
-  if (follower.after < live_.last_line) {
+  if (follower.after != live_.last_line) {
     return answer(follower.asker, follower.asked_as, lines_json(live_, facts_, follower.after));
   }
   if (followers_.size() >= kMaxFollowers) {
@@ -160,6 +162,8 @@ void LiveJob::follow(Follower const& follower) {
 
 void LiveJob::answer_followers() {
   follow_timer_.cancel();
+  gathers_ = false;
+  followers_answered_ = Clock::now();
   for (auto const& follower : std::exchange(followers_, {})) {
     answer(follower.asker, follower.asked_as, lines_json(live_, facts_, follower.after));
   }

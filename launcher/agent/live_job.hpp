@@ -93,6 +93,8 @@ class LiveJob {
   std::uint64_t last_id_ = 0;
   std::vector<Follower> followers_;  ///< in the order in which they asked
   os::Timer follow_timer_;           ///< runs while there are followers
+  bool gathers_ = false;             ///< something has happened, and they are about to be told
+  TimePoint followers_answered_;
 };
 
 }  // namespace cxxrun::launcher

@@ -6,7 +6,6 @@
 #include <limits>
 #include <optional>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 #include <variant>
@@ -19,10 +18,10 @@
 #include "launcher/live/live.hpp"
 #include "launcher/live/question.hpp"
 #include "launcher/logs/log_names.hpp"
+#include "launcher/logs/log_tail.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/folder.hpp"
 #include "src/base/os/local_socket.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/run_blocking.hpp"
@@ -45,22 +44,6 @@ constexpr Millis kPaceHolds{30'000};       // then the usual one again: the coor
 constexpr std::size_t kShownFrames = 100;  // faulthandler writes no more
 constexpr Millis kTailPatience{3000};
 constexpr Millis kLeastSpan{500};  // of processor time, which the kernel counts in hundredths of a second
-
-/// The last `most` bytes of a file, from the beginning of a line on if there is one. Nothing: there is no such file.
-std::optional<std::string> tail_of(std::string const& path, std::uint64_t most) {
-  auto const folder = os::Folder::of_ours(os::parent_of(path));
-  auto const file = folder ? folder.open_trusted(os::name_in(path)) : os::UniqueFd();
-  struct stat facts {};
-  if (!file || fstat(file.get(), &facts) != 0) {
-    return std::nullopt;
-  }
-  auto const from = std::max<off_t>(0, facts.st_size - static_cast<off_t>(most));
-  std::string text(static_cast<std::size_t>(facts.st_size - from), '\0');
-  auto const got = os::retried([&] { return pread(file.get(), text.data(), text.size(), from); });
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  auto const line = from > 0 ? text.find('\n') : std::string::npos;
-  return line == std::string::npos ? text : text.substr(line + 1);
-}
 
 std::int64_t as_figure(std::uint64_t number) {
   return static_cast<std::int64_t>(std::min<std::uint64_t>(number, std::numeric_limits<std::int64_t>::max()));
@@ -162,7 +145,7 @@ class LiveNode::Workers {
     } else if (question.what == live::Question::What::stacks) {
       take_stacks(running, local_ranks, part);
     } else {
-      read_tails(running, local_ranks.front(), std::min(question.number, live::kMostTail), part);
+      read_tails(running, local_ranks.front(), question, part);
     }
   }
 
@@ -230,16 +213,27 @@ class LiveNode::Workers {
     }
   }
 
-  void read_tails(Running const& running, std::uint32_t local_rank, std::uint64_t most, Part const& part) {
-    auto const dir = running.log_root.empty() ? "" : worker_log_dir(running.log_root, running.number, local_rank);
+  void read_tails(Running const& running, std::uint32_t local_rank, live::Question const& question, Part const& part) {
+    auto const dir_of = [&](std::uint64_t generation) {
+      return running.log_root.empty() ? "" : worker_log_dir(running.log_root, generation, local_rank);
+    };
+    auto const dir = dir_of(running.number);
+    bool const in_older =
+        question.place && question.place->generation != 0 && question.place->generation != running.number;
+    auto const older = in_older ? dir_of(question.place->generation) : "";
     auto const rank = running.rank_base + local_rank;
+    auto const most = std::min(question.number, live::kMostTail);
     os::run_blocking<std::string>(
         io_, "cxxrun-tail", kTailPatience,
-        [dir, rank, most, host = running.host] {
+        [dir, older, rank, most, since = question.place, number = running.number, host = running.host] {
+          auto tails = dir.empty() ? LogTails()
+                       : since     ? read_log_since(dir, older, *since, most, false)
+                                   : read_log_ends(dir, most);
+          tails.place.generation = number;
+          auto const place = since ? place_text(tails.place) : "";
           std::string text;
-          for (auto const* const name : {"stdout.log", "stderr.log"}) {
-            auto const file = dir.empty() ? std::nullopt : tail_of(dir + "/" + name, most);
-            text += file ? live::tail_json(rank, host, dir + "/" + name, *file) : "";
+          for (auto& each : tails.streams) {
+            text += live::tail_json(rank, host, {std::move(each.file), std::move(each.text), each.left_out, place});
           }
           return text.empty()
                      ? live::error_json("rank " + std::to_string(rank) + " on " + host +

@@ -411,8 +411,12 @@ std::string stack_json(std::uint32_t rank, std::string const& host, std::vector<
   return line_of({{"rank", rank}, {"host", host}, {"place", place}, {"frames", frames}});
 }
 
-std::string tail_json(std::uint32_t rank, std::string const& host, std::string const& file, std::string const& tail) {
-  return line_of({{"rank", rank}, {"host", host}, {"file", file}, {"text", tail}});
+std::string tail_json(std::uint32_t rank, std::string const& host, Tail const& tail) {
+  nlohmann::ordered_json json{{"rank", rank}, {"host", host}, {"file", tail.file}, {"text", tail.text}};
+  if (!tail.place.empty()) {
+    json.update({{"left_out", tail.left_out}, {"place", tail.place}});
+  }
+  return line_of(json);
 }
 
 std::string lines_json(Live const& live, Facts const& facts, std::uint64_t after) {

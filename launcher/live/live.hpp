@@ -151,9 +151,14 @@ inline constexpr char const* kTooManyQuestions = "too many questions at once: tr
 /// The stack of a worker, innermost frame first. `place`: what the kernel says of it if there are no frames.
 [[nodiscard]] std::string stack_json(std::uint32_t rank, std::string const& host,
                                      std::vector<std::string> const& frames, std::string const& place);
-/// The end of a file.
-[[nodiscard]] std::string tail_json(std::uint32_t rank, std::string const& host, std::string const& file,
-                                    std::string const& tail);
+/// The end of a file, or what has been written to it since somebody asked.
+struct Tail {
+  std::string file;
+  std::string text;
+  std::uint64_t left_out = 0;  ///< bytes before it that would have been too many
+  std::string place;           ///< where the worker's next lines begin: place_text()
+};
+[[nodiscard]] std::string tail_json(std::uint32_t rank, std::string const& host, Tail const& tail);
 /// {"nonce": …}, and a line for each event after number `after`, with "number" first.
 [[nodiscard]] std::string lines_json(Live const& live, Facts const& facts, std::uint64_t after);
 

@@ -10,7 +10,8 @@ namespace {
 
 struct Form {
   char const* word;
-  std::size_t words;  ///< number of words, including `word`
+  std::size_t words;           ///< number of words, including `word`
+  bool place_follows = false;  ///< one more may follow: a place
 };
 /// By Question::What.
 constexpr std::array<Form, 9> kForms{{{"who", 1},
@@ -18,7 +19,7 @@ constexpr std::array<Form, 9> kForms{{{"who", 1},
                                       {"events", 2},
                                       {"follow", 2},
                                       {"stacks", 2},
-                                      {"logs", 3},
+                                      {"logs", 3, true},
                                       {"checkpoint", 2},
                                       {"restart", 2},
                                       {"stop", 2}}};
@@ -41,10 +42,34 @@ bool read_ranks(std::string_view text, std::vector<std::uint32_t>& ranks) {
 
 }  // namespace
 
+std::optional<LogPlace> parse_place(std::string_view text) {
+  std::vector<std::uint64_t> numbers;
+  for (auto const& part : split(text, ':')) {
+    auto const number = number_in<std::uint64_t>(part);
+    if (!number) {
+      return std::nullopt;
+    }
+    numbers.push_back(*number);
+  }
+  if (numbers.size() != 5) {
+    return std::nullopt;
+  }
+  return LogPlace{numbers[0], {{{numbers[1], numbers[2]}, {numbers[3], numbers[4]}}}};
+}
+
+std::string place_text(LogPlace const& place) {
+  std::string text = std::to_string(place.generation);
+  for (auto const& file : place.files) {
+    text += ":" + std::to_string(file.id) + ":" + std::to_string(file.offset);
+  }
+  return text;
+}
+
 std::optional<Question> parse_question(std::string_view text) {
   auto const words = split(text, ' ');
   auto const* const form = std::find_if(kForms.begin(), kForms.end(), [&](Form const& each) {
-    return words.front() == each.word && words.size() == each.words;
+    return words.front() == each.word &&
+           (words.size() == each.words || (each.place_follows && words.size() == each.words + 1));
   });
   if (form == kForms.end()) {
     return std::nullopt;
@@ -55,11 +80,17 @@ std::optional<Question> parse_question(std::string_view text) {
     return std::nullopt;
   }
   if (has_number(question.what)) {
-    auto const number = number_in<std::uint64_t>(words.back());
+    auto const number = number_in<std::uint64_t>(words[form->words - 1]);
     if (!number) {
       return std::nullopt;
     }
     question.number = *number;
+  }
+  if (words.size() > form->words) {
+    question.place = parse_place(words.back());
+    if (!question.place) {
+      return std::nullopt;
+    }
   }
   return question;
 }
@@ -76,7 +107,7 @@ std::string question_text(Question const& question) {
   if (has_number(question.what)) {
     text += " " + std::to_string(question.number);
   }
-  return text;
+  return text + (question.place ? " " + place_text(*question.place) : "");
 }
 
 }  // namespace cxxrun::launcher::live

@@ -5,12 +5,13 @@
 //   events AFTER     events after number AFTER, as far as they are kept
 //   follow AFTER     the same, once there is one; without one the answer comes after a few seconds
 //   stacks all       the stacks of all workers; `stacks 3,5`: of these ranks
-//   logs RANK BYTES  the last bytes of the log files of a worker
+//   logs RANK BYTES  the last bytes of the log files of a worker; `logs RANK BYTES PLACE`: what it has written since
 //   checkpoint GENERATION   asks its workers to save, if this generation runs; restart and stop in the same form
 //
 // The answer is lines of JSON. A line with "error" says why nothing follows.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,11 +20,26 @@
 
 namespace cxxrun::launcher::live {
 
+/// How far the log files of a worker have been read; all 0: not at all. As text: "GENERATION:ID:OFFSET:ID:OFFSET".
+struct LogPlace {
+  struct File {
+    std::uint64_t id = 0;  ///< its inode; it changes its name when it is full
+    std::uint64_t offset = 0;
+    bool operator==(File const&) const = default;
+  };
+  std::uint64_t generation = 0;
+  std::array<File, 2> files;  ///< stdout.log and stderr.log
+  bool operator==(LogPlace const&) const = default;
+};
+[[nodiscard]] std::optional<LogPlace> parse_place(std::string_view text);
+[[nodiscard]] std::string place_text(LogPlace const& place);
+
 struct Question {
   enum class What : std::uint8_t { who, status, events, follow, stacks, logs, checkpoint, restart, stop };
   What what = What::who;
-  std::uint64_t number = 0;          ///< AFTER, BYTES, GENERATION
-  std::vector<std::uint32_t> ranks;  ///< at most kMostRanks; empty: all
+  std::uint64_t number = 0;                      ///< AFTER, BYTES, GENERATION
+  std::vector<std::uint32_t> ranks;              ///< at most kMostRanks; empty: all
+  std::optional<LogPlace> place = std::nullopt;  ///< of logs
   bool operator==(Question const&) const = default;
 };
 inline constexpr std::size_t kMostRanks = 64;

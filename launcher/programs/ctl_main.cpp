@@ -8,7 +8,6 @@
 #include <set>
 #include <string>
 #include <sys/types.h>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -17,12 +16,15 @@
 #include "launcher/live/question.hpp"
 #include "launcher/view/change.hpp"
 #include "launcher/view/ctl_options.hpp"
+#include "launcher/view/following.hpp"
 #include "launcher/view/job_search.hpp"
 #include "launcher/view/metrics.hpp"
+#include "launcher/view/other_program.hpp"
 #include "launcher/view/page.hpp"
 #include "launcher/view/slurm_jobs.hpp"
 #include "launcher/view/status_text.hpp"
 #include "launcher/view/table.hpp"
+#include "launcher/view/top.hpp"
 #include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/time.hpp"
@@ -33,7 +35,6 @@ namespace {
 
 constexpr int kExitCheck = 1;
 constexpr int kExitNoJob = 113;
-constexpr Millis kFollowPause{1000};
 
 void complain(std::string const& line) {
   std::fprintf(stderr, "cxxrunctl: %s\n", line.c_str());
@@ -134,42 +135,10 @@ int show_logs(Job const& job, CtlOptions const& options) {
   auto const lines = static_cast<std::size_t>(options.lines);
   std::string text = options.json ? "" : tails_text(tails.items, lines, isatty(STDOUT_FILENO) == 1);
   for (auto i = tails.items.begin(); options.json && i != tails.items.end(); ++i) {
-    text += live::tail_json(i->rank, i->host, i->file, last_lines(i->text, lines));
+    text += live::tail_json(i->rank, i->host, {i->file, last_lines(i->text, lines), 0, ""});
   }
   std::fwrite(text.data(), 1, text.size(), stdout);
   return tell_errors(job, tails.errors);
-}
-
-/// With `follow`: until the verdict. If another node takes over the job, only the events from then on are shown.
-int show_events(Job const& job, CtlOptions const& options) {
-  using What = live::Question::What;
-  Bookmark mark;
-  for (;;) {
-    auto const answer = ask(job, {mark.after > 0 ? What::follow : What::events, mark.after, {}});
-    if (!answer && mark.after > 0 && answer.error().code == Errc::closed) {
-      return no_answer(job, "the agent on this node has ended, and has told of no verdict; others may go on");
-    }
-    if (!answer) {
-      return no_answer(job, answer.error().context);
-    }
-    auto const events = read_events(*answer);
-    if (!advance(mark, events)) {
-      continue;
-    }
-    for (auto const& event : events.items) {
-      std::fputs((event.line + "\n").c_str(), stdout);
-    }
-    if (!options.follow) {
-      return tell_errors(job, events.errors);
-    }
-    bool const over = !events.items.empty() && events.items.back().last;
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || over) {
-      return 0;  // main() looks at the output
-    }
-    if (!events.errors.empty() || mark.after == 0) {
-      std::this_thread::sleep_for(kFollowPause);  // there is no coordinator, or no event yet
-    }
-  }
 }
 
 /// Whether the person at the terminal says yes.
@@ -211,16 +180,25 @@ int change(Job const& job, CtlOptions const& options) {
   return tell_errors(job, changed.errors);
 }
 
+int show_trace(Job const& job) {
+  auto const answer = ask(job, {live::Question::What::events, 0, {}});
+  auto const events = answer ? read_events(*answer) : Events{{{}, {answer.error().context}}, "", 0};
+  return events.errors.empty() ? become({"python3", "-m", "cxxrun.trace", "/dev/stdin"}, events_file(events.items))
+                               : tell_errors(job, events.errors);
+}
+
 int show(Job const& job, CtlOptions const& options) {
   if (changes_job(options.verb)) {
     return change(job, options);
   }
   switch (options.verb) {
+    case Verb::top: return show_top(job);
     case Verb::stacks: return show_stacks(job, options);
-    case Verb::logs: return show_logs(job, options);
+    case Verb::logs: return options.follow ? follow_logs(job, options) : show_logs(job, options);
     case Verb::events: return show_events(job, options);
     case Verb::page: return show_page(job, options);
     case Verb::metrics: return show_metrics(job, options);
+    case Verb::trace: return show_trace(job);
     default: break;
   }
   return show_status(job, options);
@@ -240,11 +218,18 @@ int run(std::vector<std::string> const& arguments) {
   if (!arguments.empty() && arguments.front() == kRelayOption) {
     return relay(arguments.size() > 1 ? arguments[1] : "");
   }
+  if (auto const other = other_program(arguments)) {
+    return become(*other);
+  }
   CtlOptions options;
   auto const command = ctl_command(options);
   if (auto const early = parse(command, options_first(command, arguments))) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
     return early->code;
+  }
+  if (auto const why = options.verb == Verb::top ? objection_to_top() : ""; !why.empty()) {
+    complain(why);
+    return kExitUsage;
   }
   auto [jobs, silent] = find_jobs(options.job);
   if (jobs.empty() && !silent.empty()) {

@@ -15,7 +15,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr std::array kVerbs{"status", "stacks", "logs", "events", "page", "metrics", "checkpoint", "restart", "stop"};
+constexpr std::array<char const*, 11> kVerbs{"status",  "top",   "stacks",     "logs",    "events", "page",
+                                             "metrics", "trace", "checkpoint", "restart", "stop"};
 
 Result<void> take_ranks(CtlOptions& options, std::string const& word) {
   for (auto const& part : split(word, ',')) {
@@ -85,8 +86,11 @@ Result<void> check(CtlOptions const& options) {
   if (options.check && !shows_status) {
     return expected("--check is for status alone");
   }
-  if (options.follow && options.verb != Verb::events) {
-    return expected("--follow is for events alone");
+  if (options.json && options.verb == Verb::top) {
+    return expected("top is for people; for programs: cxxrunctl status --json");
+  }
+  if (options.follow && options.verb != Verb::events && options.verb != Verb::logs) {
+    return expected("--follow is for events and logs alone");
   }
   if ((options.port > 0 || !options.token_file.empty()) && options.verb != Verb::page) {
     return expected("--port and --token-file are for page alone");
@@ -111,12 +115,15 @@ Command ctl_command(CtlOptions& o) {
   return {
       "cxxrunctl",
       "usage: cxxrunctl [status] [JOB]         whether the job trains, how fast, and who holds it up\n"
+      "       cxxrunctl top [JOB]              the same each second, on a terminal\n"
       "       cxxrunctl stacks [RANKS] [JOB]   where its workers are\n"
-      "       cxxrunctl logs RANK [JOB]        the end of what one of them has written to files\n"
+      "       cxxrunctl logs RANK [JOB]        the end of what one of them has written to files; -f goes on\n"
       "       cxxrunctl events [JOB]           what has happened to it\n"
       "       cxxrunctl page [JOB]             all of that in a browser, until Ctrl-C\n"
       "       cxxrunctl metrics [JOB]          the same as Prometheus reads it, once\n"
+      "       cxxrunctl trace FILE|JOB         where its time went, for https://ui.perfetto.dev\n"
       "       cxxrunctl checkpoint|restart|stop JOB   changes it, after a question\n"
+      "       cxxrunctl doctor|init [...]      as cxxrun --doctor, cxxrun --init\n"
       "Looks at a running job of cxxrun from one of its nodes, or through srun.\n",
       "JOB is the number of a Slurm job, its step (4711.0) or, behind a command, the id of a run; without it all jobs\n"
       "on this node are shown. RANKS: 3 or 3,5, slow or all. Manual: man cxxrunctl\n"
@@ -126,7 +133,7 @@ Command ctl_command(CtlOptions& o) {
         {{"--json", "", "for programs: one line for each job", set(o.json, parse_flag)},
          {"--check", "", "print nothing, and exit with 1 unless the job gets on", set(o.check, parse_flag)},
          {"--verbose", "", "all nodes, frames and ranks, however many lines that takes", set(o.all, parse_flag), "-v"},
-         {"--follow", "", "of events: go on with what happens next", set(o.follow, parse_flag), "-f"},
+         {"--follow", "", "of events and logs: go on with what comes next", set(o.follow, parse_flag), "-f"},
          {"--yes", "", "of checkpoint, restart and stop: do not ask", set(o.yes, parse_flag), "-y"},
          {"--lines", "N", "of logs: at most so many lines of each file [20]", set(o.lines, parse_number<100'000>),
           "-n"},
@@ -164,6 +171,20 @@ Words options_first(Command const& command, Words arguments) {
   }
   options.insert(options.end(), words.begin(), words.end());
   return options;
+}
+
+std::optional<std::vector<std::string>> other_program(std::vector<std::string> const& arguments) {
+  auto const verb = arguments.empty() ? "" : arguments.front();
+  auto words =
+      verb == "doctor" || verb == "init" ? Words{"cxxrun", "--" + verb} : Words{"python3", "-m", "cxxrun.trace"};
+  auto const first = arguments.size() > 1 ? arguments[1] : "";
+  bool const names_job =
+      !first.empty() && first.front() != '-' && first.find('/') == std::string::npos && !first.ends_with(".jsonl");
+  if (words.front() != "cxxrun" && (verb != "trace" || first.empty() || names_job)) {
+    return std::nullopt;
+  }
+  words.insert(words.end(), arguments.begin() + 1, arguments.end());
+  return words;
 }
 
 bool is_meant(std::string const& job, std::string const& run_id, std::string const& step) {

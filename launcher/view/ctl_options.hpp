@@ -10,7 +10,7 @@
 
 namespace cxxrun::launcher::view {
 
-enum class Verb : std::uint8_t { status, stacks, logs, events, page, metrics, checkpoint, restart, stop };
+enum class Verb : std::uint8_t { status, top, stacks, logs, events, page, metrics, trace, checkpoint, restart, stop };
 [[nodiscard]] char const* name_of(Verb verb);
 /// Whether the job is not only looked at.
 [[nodiscard]] constexpr bool changes_job(Verb verb) {
@@ -35,6 +35,10 @@ struct CtlOptions {
 [[nodiscard]] Command ctl_command(CtlOptions& options);
 /// Moves the options to the front, so that options after a verb count, too.
 [[nodiscard]] std::vector<std::string> options_first(Command const& command, std::vector<std::string> arguments);
+
+/// The command line of the program that carries these arguments out: doctor and init, and trace of a file. Nothing:
+/// this one does.
+[[nodiscard]] std::optional<std::vector<std::string>> other_program(std::vector<std::string> const& arguments);
 
 /// Whether `job`, as the user types it, names this run: by its id, its step ("4711.0") or the job of that step
 /// ("4711").

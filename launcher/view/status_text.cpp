@@ -1,27 +1,21 @@
 #include "launcher/view/status_text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "launcher/view/figures.hpp"
+#include "launcher/view/node_rows.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::view {
 namespace {
 
-constexpr std::size_t kColumns = 80;
 constexpr std::size_t kShownNodes = 11;
 constexpr std::size_t kShownEvents = 4;
 constexpr std::size_t kShownFrames = 6;
-constexpr std::size_t kLongestHost = 15;
-constexpr std::size_t kLongestRanks = 11;
-constexpr std::size_t kNamesWidth = kLongestHost + kLongestRanks + 2;
 constexpr Millis kLeastStill{10'000};
 constexpr int kStillSteps = 10;  // no step for so many times the usual time of one: the job stands still
-constexpr Millis kSilent{15'000};
 
 std::string name_of(Placed const& placed) {
   return "rank " + std::to_string(placed.worker->rank) + " on " + placed.node->host;
@@ -106,61 +100,13 @@ std::string wrapped(std::string const& text, std::size_t most) {
   return lines + line.substr(0, kColumns) + "\n";
 }
 
-std::string ranks_of(Node const& node) {
-  auto const first = std::to_string(node.workers.front().rank);
-  return node.workers.size() == 1 ? first : first + "-" + std::to_string(node.workers.back().rank);
+std::string head_of(Tail const& tail) {
+  return "==> " + tail.host + ":" + tail.file + " <==\n";
 }
 
-std::string letters_of(Node const& node) {
-  std::set<char> letters;
-  for (auto const& worker : node.workers) {
-    letters.insert(worker.state);
-  }
-  return {letters.begin(), letters.end()};
-}
-
-bool has_slow(Table const& table, Node const& node) {
-  return node.generation == table.generation && std::any_of(node.workers.begin(), node.workers.end(),
-                                                            [&](Worker const& each) { return is_slow(table, each); });
-}
-
-/// A row of the table without its last cell. Names are aligned left, numbers right; a cell that is too long pushes the
-/// others to the right.
-std::string cells(std::array<std::string, 8> const& texts) {
-  constexpr std::array<std::size_t, 8> kWidths{kLongestHost, kLongestRanks, 8, 9, 8, 4, 7, 5};
-  constexpr std::size_t kNames = 2;
-  std::string row;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    std::string const gap(kWidths[i] - std::min(kWidths[i], texts[i].size()), ' ');
-    row += (i < kNames ? texts[i].substr(0, kWidths[i]) + gap : gap + texts[i]) + " ";
-  }
-  return row;
-}
-
-std::string row_of(Table const& table, Node const& node) {
-  std::uint64_t step = UINT64_MAX;
-  std::uint64_t begun = UINT64_MAX;
-  std::uint64_t waits = 0;
-  std::uint64_t memory = 0;
-  std::uint64_t permille = 0;
-  Millis slowest{0};
-  for (auto const& worker : node.workers) {
-    step = std::min(step, worker.step);
-    begun = std::min(begun, worker.begun);
-    waits += worker.waits ? 1 : 0;
-    memory = std::max(memory, worker.memory_mib);
-    permille += worker.permille;
-    slowest = std::max(slowest, worker.per_step.value_or(Millis{0}));
-  }
-  std::string const per_step = slowest > Millis{0} ? seconds_text(slowest) : "-";
-  std::string const note = node.generation != table.generation ? "of generation " + std::to_string(node.generation)
-                           : node.heard_ago > kSilent          ? "silent for " + elapsed_text(node.heard_ago)
-                                                               : "";
-  auto const text = cells({node.host, ranks_of(node), std::to_string(step), per_step, std::to_string(begun),
-                           std::to_string(waits), std::to_string(memory), std::to_string(permille / 10) + "%"}) +
-                    (has_slow(table, node) ? "SLOW" : letters_of(node));
-  // Beside a note the figures, which are old, would leave no room for it.
-  return (note.empty() ? text : text.substr(0, kNamesWidth) + note).substr(0, kColumns) + "\n";
+/// `terminal`: control characters become '?'.
+std::string shown_lines(std::string const& lines, bool terminal) {
+  return (terminal ? printable_lines(lines) : lines) + (lines.empty() || lines.back() == '\n' ? "" : "\n");
 }
 
 }  // namespace
@@ -182,7 +128,7 @@ Judgement judge(Table const& table) {
   return {"WAITS for nodes for " + elapsed_text(table.phase_age) + because(table), false};
 }
 
-std::string status_text(Table const& table, bool all) {
+std::string head_text(Table const& table) {
   std::string text = wrapped(table.run_id + " " + judge(table).sentence, 3);
   text += wrapped((table.program.empty() ? "" : table.program + ", ") + elapsed_text(table.job_age) +
                       (table.generation > 0 ? "; generation " + std::to_string(table.generation) : "") +
@@ -190,19 +136,23 @@ std::string status_text(Table const& table, bool all) {
                       (table.ranks > 0 ? "; " + counted(table.ranks, "rank") : "") +
                       (table.nodes > 0 ? " on " + counted(table.nodes, "node") : ""),
                   2);
-  text += wrapped("restarts " + std::to_string(table.restarts) +
-                      (table.max_restarts ? " of " + std::to_string(*table.max_restarts) : "") + "; coordinated on " +
-                      table.coordinator,
-                  1);
-  std::vector<Node const*> shown;
-  std::size_t idle = 0;
-  for (auto const& node : table.members) {
-    node.workers.empty() ? void(++idle) : shown.push_back(&node);
-  }
-  text +=
-      shown.empty() ? "" : cells({"node", "ranks", "step", "a step", "begun", "wait", "MiB max", "CPU"}) + "state\n";
+  return plain(text + wrapped("restarts " + std::to_string(table.restarts) +
+                                  (table.max_restarts ? " of " + std::to_string(*table.max_restarts) : "") +
+                                  "; coordinated on " + table.coordinator,
+                              1));
+}
+
+std::string event_text(Table const& table, Table::Event const& event) {
+  return plain(elapsed_text(std::max(table.job_age - event.at, Millis{0})) + " ago  " + event.text).substr(0, kColumns);
+}
+
+std::string status_text(Table const& table, bool all) {
+  auto text = head_text(table);
+  auto const shown = nodes_by(table, Column::ranks);
+  auto const idle = table.members.size() - shown.size();
+  text += shown.empty() ? "" : head_row() + "\n";
   for (std::size_t i = 0; i < shown.size() && (all || i < kShownNodes); ++i) {
-    text += row_of(table, *shown[i]);
+    text += plain(node_row(table, *shown[i])) + "\n";
   }
   if (!all && shown.size() > kShownNodes) {
     text += "and " + counted(shown.size() - kShownNodes, "node") + " more (cxxrunctl status -v shows all)\n";
@@ -212,11 +162,9 @@ std::string status_text(Table const& table, bool all) {
   }
   auto const skipped = all ? 0 : table.events.size() - std::min(table.events.size(), kShownEvents);
   for (auto i = skipped; i < table.events.size(); ++i) {
-    auto const& event = table.events[i];
-    text += (elapsed_text(std::max(table.job_age - event.at, Millis{0})) + " ago  " + event.text).substr(0, kColumns) +
-            "\n";
+    text += event_text(table, table.events[i]) + "\n";
   }
-  return plain(std::move(text));
+  return text;
 }
 
 std::string stacks_text(std::vector<Stack> stacks, bool all) {
@@ -270,9 +218,21 @@ std::string last_lines(std::string const& text, std::size_t lines) {
 std::string tails_text(std::vector<Tail> const& tails, std::size_t lines, bool terminal) {
   std::string text;
   for (auto const& tail : tails) {
-    auto const last = last_lines(tail.text, lines);
-    text += (tails.size() > 1 ? "==> " + tail.host + ":" + tail.file + " <==\n" : "") +
-            (terminal ? printable_lines(last) : last) + (last.empty() || last.back() == '\n' ? "" : "\n");
+    text += (tails.size() > 1 ? head_of(tail) : "") + shown_lines(last_lines(tail.text, lines), terminal);
+  }
+  return text;
+}
+
+std::string followed_text(std::vector<Tail> const& tails, std::string& shown, bool terminal) {
+  std::string text;
+  for (auto const& tail : tails) {
+    if (tail.text.empty()) {
+      continue;
+    }
+    auto const head = head_of(tail);
+    bool const one = shown.empty() && tails.size() == 1;
+    text += (head == shown || one ? "" : head) + shown_lines(tail.text, terminal);
+    shown = head;
   }
   return text;
 }

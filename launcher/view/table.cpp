@@ -202,8 +202,8 @@ Items<Stack> read_stacks(std::string const& answer) {
 Items<Tail> read_tails(std::string const& answer) {
   Items<Tail> tails;
   for (auto const& json : read_lines(answer, tails.errors)) {
-    tails.items.push_back(
-        {static_cast<std::uint32_t>(number(json, "rank")), text(json, "host"), text(json, "file"), raw(json, "text")});
+    tails.items.push_back({static_cast<std::uint32_t>(number(json, "rank")), text(json, "host"), text(json, "file"),
+                           raw(json, "text"), number(json, "left_out"), live::parse_place(raw(json, "place"))});
   }
   return tails;
 }
@@ -233,17 +233,32 @@ Events read_events(std::string const& answer) {
   return events;
 }
 
-bool advance(Bookmark& mark, Events const& events) {
-  if (events.errors.empty()) {  // else nobody coordinates now, and there is no nonce
-    bool const same = mark.after == 0 || events.nonce == mark.nonce;
-    mark.nonce = events.nonce;
-    if (!same) {
-      mark.after = 0;
-      return false;
-    }
+std::uint64_t Bookmark::after() const {
+  auto const known = read.find(nonce);
+  return known == read.end() ? 0 : known->second;
+}
+
+std::string events_file(std::vector<Event> const& events) {
+  std::string text = "{\"version\":1}\n";
+  for (auto const& event : events) {
+    text += event.line + "\n";
   }
-  for (auto const& event : events.items) {
-    mark.after = std::max(mark.after, event.number);
+  return text;
+}
+
+bool advance(Bookmark& mark, Events& events) {
+  auto const asked = mark.after();
+  if (!events.nonce.empty()) {  // else nobody coordinates now
+    mark.nonce = events.nonce;
+  }
+  auto const known = mark.after();
+  if (known < asked) {
+    return false;  // those between are not in the answer
+  }
+  std::erase_if(events.items, [known](Event const& event) { return event.number <= known; });
+  if (!events.items.empty()) {
+    events.missed = known > 0 ? events.items.front().number - known - 1 : 0;
+    mark.read[mark.nonce] = events.items.back().number;
   }
   return true;
 }

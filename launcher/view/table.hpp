@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "launcher/live/question.hpp"
 #include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher::view {
@@ -92,7 +94,9 @@ struct Tail {
   std::uint32_t rank = 0;
   std::string host;
   std::string file;
-  std::string text;  ///< as the worker wrote it, control characters included
+  std::string text;                                    ///< as the worker wrote it, control characters included
+  std::uint64_t left_out = 0;                          ///< bytes before it that were too many
+  std::optional<live::LogPlace> place = std::nullopt;  ///< what comes next is to be asked for with it
 };
 /// An answer of several lines. A line with "error" goes to `errors`.
 template <class Item>
@@ -116,16 +120,22 @@ struct Event {
   bool last = false;  ///< the verdict: the job is over
 };
 struct Events : Items<Event> {
-  std::string nonce;  ///< of the coordinator; each coordinator numbers its events from 1
+  std::string nonce;         ///< of the coordinator; each coordinator numbers its events from 1
+  std::uint64_t missed = 0;  ///< so many before the first one are not kept any more
 };
 [[nodiscard]] Events read_events(std::string const& answer);
-/// How far events have been read, and of which coordinator.
+/// As a file events.jsonl.
+[[nodiscard]] std::string events_file(std::vector<Event> const& events);
+/// How far the events of each coordinator have been read: one that loses the job may be elected again.
 struct Bookmark {
-  std::uint64_t after = 0;
-  std::string nonce;
+  std::string nonce;  ///< of the one that has answered last
+  std::map<std::string, std::uint64_t> read;
+  /// The number to ask with.
+  [[nodiscard]] std::uint64_t after() const;
 };
-/// Moves it behind these events. False: they are another coordinator's, whose events are to be read from the first.
-[[nodiscard]] bool advance(Bookmark& mark, Events const& events);
+/// Moves it behind the answer to a question with mark.after(), and drops the events that have been read. False: the
+/// answer is another coordinator's, which is to be asked again.
+[[nodiscard]] bool advance(Bookmark& mark, Events& events);
 
 /// One line of JSON for programs (docs/use/live.md). `says`, `well`: the Judgement.
 [[nodiscard]] std::string table_json(Table const& table, std::string const& says, bool well);

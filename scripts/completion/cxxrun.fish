@@ -116,7 +116,7 @@ complete -c cxxrunctl -f
 complete -c cxxrunctl -l json -d 'for programs: one line for each job'
 complete -c cxxrunctl -l check -d 'print nothing, and exit with 1 unless the job gets on'
 complete -c cxxrunctl -s v -l verbose -d 'all nodes, frames and ranks, however many lines that takes'
-complete -c cxxrunctl -s f -l follow -d 'of events: go on with what happens next'
+complete -c cxxrunctl -s f -l follow -d 'of events and logs: go on with what comes next'
 complete -c cxxrunctl -s y -l yes -d 'of checkpoint, restart and stop: do not ask'
 complete -c cxxrunctl -s n -l lines -x -d 'of logs: at most so many lines of each file [20]'
 complete -c cxxrunctl -l port -x -d 'of page: the port on 127.0.0.1 [any]'

@@ -1,78 +1,17 @@
 """cxxrunctl beside jobs that run. Usage: live_test.py CXXRUN CXXRUNCTL"""
 import json
 import os
-import pathlib
 import re
 import signal
 import socket
 import subprocess
-import sys
 import unittest
 
 import jobs
-from jobs import GUARD, JobCase, wait_until
-
-CTL = os.path.abspath(sys.argv.pop(2))
-PACKAGE = {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2] / "src/runtime/python")}
+from jobs import GUARD, wait_until
+from live_jobs import CTL, PACKAGE, TRAINER, LiveCase
 
 LONG = 300  # seconds; against hanging only: a rank is named after five windows of 5 s
-
-# Trains, as far as cxxrun can tell, while there is a file for its rank; that of nobody else is needed.
-TRAINER = """
-import os
-import cxxrun
-cxxrun.install()
-def load():
-    while not os.path.exists(DIR + "/go" + RANK):
-        time.sleep(0.01)
-note("up")
-print("hello from", RANK, flush=True)
-for step in range(1, 100000):
-    load()
-    cxxrun.step(step)
-    time.sleep(0.01)
-"""
-
-
-class LiveCase(JobCase):
-    def ctl(self, *arguments, code=0, env=None):
-        """Its standard output."""
-        done = subprocess.run([CTL, *arguments], env=self.environment({"LANG": "C", **(env or {})}), capture_output=True,
-                              timeout=GUARD)
-        self.said = done.stderr.decode()
-        self.assertEqual(done.returncode, code, f"{done.stdout.decode()}\n{self.said}")
-        return done.stdout.decode()
-
-    def table(self, job):
-        lines = self.ctl("status", job, "--json").splitlines()
-        self.assertEqual(len(lines), 1, lines)
-        table = json.loads(lines[0])
-        self.assertEqual(table["version"], 1)
-        return table
-
-    def go(self, *ranks):
-        for rank in ranks:
-            pathlib.Path(self.path(f"go{rank}")).touch()
-
-    def await_table(self, job, condition, what):
-        return wait_until(lambda: (table := self.table(job)) and condition(table) and table, what)
-
-    def run_id(self):
-        return self.marker
-
-    def begin(self, *arguments, ranks=2):
-        """One node that trains once go() is said."""
-        job = self.start_node(f"--nproc-per-node={ranks}", "--rdzv-id", self.run_id(), *arguments,
-                              *self.python_worker(TRAINER, "train.py"), nnodes="1", env=PACKAGE)
-        self.await_events(ranks, "up")
-        return job
-
-    def end(self, *agents):
-        for agent in agents:
-            agent.process.send_signal(signal.SIGTERM)
-        for agent in agents:
-            agent.wait()
-
 
 class OneNode(LiveCase):
     def test_a_job_is_shown_from_its_start_to_its_end(self):
@@ -116,6 +55,10 @@ class OneNode(LiveCase):
 
         with open(self.path("logs/" + os.listdir(self.path("logs"))[0] + "/events.jsonl")) as kept:
             self.assertEqual([json.loads(line) for line in kept.readlines()[1:]], events)
+        for of in (me, kept.name):
+            bars = json.loads(self.ctl("trace", of, env=PACKAGE))
+            self.assertIn({"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "job"}}, bars)
+        self.ctl("trace", self.path("none"), code=1, env=PACKAGE)
         follow = subprocess.Popen([CTL, "events", "-f", me], env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertIn(b"node_joined", follow.stdout.readline())
         def sleeps():
@@ -177,6 +120,8 @@ class OneNode(LiveCase):
         self.ctl("logs", "0", me, code=111)
         self.assertIn("writes only to the console: --log-dir DIR --tee 3 keeps its output in files", self.said)
         self.ctl("logs", "0", "no-such-job", code=113)
+        for verb in ("doctor", "init"):  # as cxxrun --doctor and --init
+            self.assertRegex(self.ctl(verb, "--version"), r"^cxxrun \d")
         [path] = [value.split("=", 1)[1] for pid in jobs.processes_with(self.marker)
                   for value in jobs.read(f"/proc/{pid}/environ").split("\0") if value.startswith("CXXRUN_AGENT=")][:1]
         head = b"CXXWORK\x01"
@@ -279,6 +224,9 @@ exec "$program" --relay {self.run_id()}
         self.assertEqual(json.loads(self.ctl("status", "77", "--json", env=self.slurm()))["run_id"], me)
         self.assertRegex(self.ctl("stacks", "all", "77.0", env=self.slurm()), r"rank")
         self.assertIn("hello from 1\n", self.ctl("logs", "1", "77", env=self.slurm()))
+        log = subprocess.Popen([CTL, "logs", "-f", "1", "77"], env=self.environment(self.slurm()), stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+        next(line for line in log.stdout if line == b"hello from 1\n")
         self.ctl("logs", "2", "77", code=111, env=self.slurm())
         self.assertIn("there is no rank 2", self.said)
         follow = subprocess.Popen([CTL, "events", "-f", "77"], env=self.environment(self.slurm()), stdout=subprocess.PIPE,
@@ -287,6 +235,8 @@ exec "$program" --relay {self.run_id()}
         self.end(job)
         told, said = follow.communicate(timeout=GUARD)
         self.assertIn(follow.returncode, (0, 111), said)  # 111: its next question came before the job was over
+        said = log.communicate(timeout=GUARD)[1]
+        self.assertEqual((log.returncode, b"the agent that was asked has ended" in said), (0, True), said)
         self.ctl("status", "77", code=113, env=self.slurm())
         self.assertIn("no cxxrun answers in job 77 of Slurm, asked on node1, node2", self.said)
 

@@ -302,7 +302,7 @@ TEST_CASE("live: what a host or a worker says of itself stays one line of JSON")
   CHECK(error_json("a\n\"b\xff") == "{\"error\":\"a\\n\\\"b\xef\xbf\xbd\"}\n");
   auto const stack = nlohmann::json::parse(stack_json(3, "node1", {"a.py:3 in \x1b[31m"}, ""));
   CHECK(stack["frames"][0] == "a.py:3 in \x1b[31m");
-  auto const tail = nlohmann::json::parse(tail_json(3, "node1", "/logs/x", "\xff\n"));
+  auto const tail = nlohmann::json::parse(tail_json(3, "node1", {"/logs/x", "\xff\n", 0, ""}));
   CHECK(tail["text"] == "\xef\xbf\xbd\n");
   CHECK(nlohmann::json::parse(who_json("r", "", "h"))["run_id"] == "r");
 }

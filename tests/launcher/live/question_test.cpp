@@ -17,6 +17,16 @@ TEST_CASE("question: each reads back as it was written") {
   CHECK(question_text({What::logs, 4096, {12}}) == "logs 12 4096");
 }
 
+TEST_CASE("question: logs may name the place from which to go on") {
+  Question const question{What::logs, 4096, {12}, LogPlace{2, {{{111, 500}, {112, 0}}}}};
+  CHECK(question_text(question) == "logs 12 4096 2:111:500:112:0");
+  CHECK(parse_question(question_text(question)) == question);
+  for (std::string const place : {"", "5", "1:2:3:4", "1:2:3:4:5:6", "1:2:3:4:x", "1:2:3:4:5 6"}) {
+    CHECK_FALSE(parse_question("logs 12 4096 " + place));
+  }
+  CHECK_FALSE(parse_question("status 1:2:3:4:5"));
+}
+
 TEST_CASE("question: anything else is none") {
   for (auto const* const text : {"",          " ",          "status ",
                                  "status 1",  "Status",     "events",

@@ -36,6 +36,8 @@ TEST_CASE("cxxrunctl: without a word it shows the status, and a number is a job"
   CHECK(parsed({"4711.0", "--json"}).job == "4711.0");
   CHECK(parsed({"status", "run"}).job == "run");
   CHECK(parsed({"events", "-f", "4711"}).follow);
+  CHECK(parsed({"logs", "3", "-f"}).follow);
+  CHECK(parsed({"top", "4711"}).verb == Verb::top);
 }
 
 TEST_CASE("cxxrunctl: options may stand behind the words") {
@@ -70,18 +72,19 @@ TEST_CASE("cxxrunctl: ranks come before the job") {
 
 TEST_CASE("cxxrunctl: what is no command line is refused in a line that says what to type") {
   CHECK(refused({"stauts"}) == "cxxrunctl: stauts is not a command of this program; did you mean status?\n");
-  CHECK(
-      refused({"zzz"}) ==
-      "cxxrunctl: zzz is not a command of this program; the commands are status, stacks, logs, events, page, metrics, "
-      "checkpoint, restart, stop; for a run of that id: cxxrunctl status zzz\n");
+  CHECK(refused({"zzz"}) ==
+        "cxxrunctl: zzz is not a command of this program; the commands are status, top, stacks, logs, events, page, "
+        "metrics, "
+        "trace, checkpoint, restart, stop; for a run of that id: cxxrunctl status zzz\n");
   CHECK(refused({"logs"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
   CHECK(refused({"logs", "1,2"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
   CHECK(refused({"stacks", "run"}) ==
         "cxxrunctl: ranks are expected, 3 or 3,5, not run; the job comes last: cxxrunctl stacks all run\n");
   CHECK(refused({"stacks", "4294967296"}).starts_with("cxxrunctl: ranks are expected"));
   CHECK(refused({"status", "1", "2"}) == "cxxrunctl: unexpected argument 2\n");
+  CHECK(refused({"top", "--json"}) == "cxxrunctl: top is for people; for programs: cxxrunctl status --json\n");
   CHECK(refused({"events", "--check"}) == "cxxrunctl: --check is for status alone\n");
-  CHECK(refused({"status", "-f"}) == "cxxrunctl: --follow is for events alone\n");
+  CHECK(refused({"status", "-f"}) == "cxxrunctl: --follow is for events and logs alone\n");
   CHECK(refused({"metrics", "--port", "1"}) == "cxxrunctl: --port and --token-file are for page alone\n");
   CHECK(refused({"page", "--port", "65536"}).starts_with("cxxrunctl: --port"));
   CHECK(refused({"status", "--yes"}) == "cxxrunctl: --yes is for checkpoint, restart and stop alone\n");
@@ -98,6 +101,23 @@ TEST_CASE("cxxrunctl: what changes a job has to name it") {
     CHECK(parsed({verb, "4711"}).job == "4711");
     CHECK(name_of(parsed({verb, "4711"}).verb) == verb);
   }
+}
+
+TEST_CASE("cxxrunctl: what another program does is passed on to it") {
+  using Words = std::vector<std::string>;
+  CHECK(other_program({"doctor"}) == Words{"cxxrun", "--doctor"});
+  CHECK(other_program({"doctor", "--json", "--nnodes", "2"}) == Words{"cxxrun", "--doctor", "--json", "--nnodes", "2"});
+  CHECK(other_program({"init", "train.py"}) == Words{"cxxrun", "--init", "train.py"});
+  CHECK(other_program({"trace", "./events"}) == Words{"python3", "-m", "cxxrun.trace", "./events"});
+  CHECK(other_program({"trace", "events.jsonl", "-o", "t"}) ==
+        Words{"python3", "-m", "cxxrun.trace", "events.jsonl", "-o", "t"});
+  CHECK(other_program({"trace", "-h"}));
+  for (Words const& ours :
+       {Words{}, {"trace"}, {"trace", "4711"}, {"trace", "my run"}, {"status", "doctor"}, {"4711"}}) {
+    CHECK_FALSE(other_program(ours));
+  }
+  CHECK(parsed({"trace", "4711"}).verb == Verb::trace);
+  CHECK(parsed({"trace", "4711"}).job == "4711");
 }
 
 TEST_CASE("cxxrunctl: a job is meant by its id, its step, or the number of its Slurm job") {

@@ -246,6 +246,30 @@ TEST_CASE("logs: the last lines, as they are in a pipe and harmless on a termina
   CHECK(last_lines("a\nb\n", 1) == "b\n");
 }
 
+TEST_CASE("logs: of files that are followed, a line names each when another one goes on") {
+  std::string shown;
+  Tail const out{3, "node1", "/o", "a\n"};
+  Tail const err{3, "node1", "/e", "b\x1b\n"};
+  Tail const nothing{3, "node1", "/e", ""};
+  CHECK(followed_text({out}, shown, true) == "a\n");
+  CHECK(followed_text({out, nothing}, shown, true) == "a\n");
+  CHECK(followed_text({out, err}, shown, true) == "a\n==> node1:/e <==\nb?\n");
+  CHECK(followed_text({nothing}, shown, true).empty());
+  CHECK(followed_text({err}, shown, false) == "b\x1b\n");
+  shown.clear();
+  CHECK(followed_text({out, err}, shown, true) == "==> node1:/o <==\na\n==> node1:/e <==\nb?\n");
+}
+
+TEST_CASE("logs: an answer says from where to go on") {
+  auto const tails = read_tails(R"({"rank":3,"host":"h","file":"/x","text":"a\n","left_out":7,"place":"2:1:2:3:4"})"
+                                "\n"
+                                R"({"rank":3,"host":"h","file":"/y","text":"","place":"rubbish"})");
+  REQUIRE(tails.items.size() == 2);
+  CHECK(tails.items[0].left_out == 7);
+  CHECK(tails.items[0].place == cxxrun::launcher::live::LogPlace{2, {{{1, 2}, {3, 4}}}});
+  CHECK_FALSE(tails.items[1].place);
+}
+
 TEST_CASE("events: each is the line of events.jsonl") {
   auto const events = read_events(
       "{\"nonce\":\"n1\"}\n{\"number\":7,\"time\":\"t\",\"at_s\":1.5,\"kind\":\"started\"}\n{\"error\":\"x\"}\n");
@@ -260,12 +284,45 @@ TEST_CASE("events: each is the line of events.jsonl") {
 
 TEST_CASE("events: whoever follows reads each once, also after an error, and those of another coordinator anew") {
   Bookmark mark;
-  CHECK(advance(mark, read_events("{\"nonce\":\"n1\"}\n{\"number\":7}\n")));
-  CHECK(advance(mark, read_events("{\"error\":\"no coordinator\"}\n")));
-  CHECK(advance(mark, read_events("{\"nonce\":\"n1\"}\n")));
-  CHECK(mark.after == 7);
-  CHECK_FALSE(advance(mark, read_events("{\"nonce\":\"n2\"}\n{\"number\":9}\n")));
-  CHECK(mark.after == 0);
-  CHECK(advance(mark, read_events("{\"nonce\":\"n2\"}\n{\"number\":1}\n")));
-  CHECK(mark.after == 1);
+  // Numbers of the events that are shown. -1: it is to be asked again.
+  auto const told = [&mark](std::string const& nonce, std::vector<std::uint64_t> const& numbers) {
+    std::string answer = nonce.empty() ? "{\"error\":\"no coordinator\"}\n" : "{\"nonce\":\"" + nonce + "\"}\n";
+    for (auto const number : numbers) {
+      answer += "{\"number\":" + std::to_string(number) + "}\n";
+    }
+    auto events = read_events(answer);
+    std::vector<int> shown;
+    if (!advance(mark, events)) {
+      return std::vector<int>{-1};
+    }
+    for (auto const& event : events.items) {
+      shown.push_back(static_cast<int>(event.number));
+    }
+    return shown;
+  };
+  using Shown = std::vector<int>;
+  CHECK(told("", {}).empty());
+  CHECK(told("n1", {1, 2, 7}) == Shown{1, 2, 7});
+  CHECK(mark.after() == 7);
+  CHECK(told("", {}).empty());
+  CHECK(told("n1", {}).empty());
+  CHECK(mark.after() == 7);
+  CHECK(told("n2", {9}) == Shown{-1});  // the answer to `follow 7`
+  CHECK(mark.after() == 0);
+  CHECK(told("n2", {1, 2}) == Shown{1, 2});
+  CHECK(told("n1", {3, 4, 5, 6, 7, 8}) == Shown{8});  // elected again; the answer to `follow 2`
+  CHECK(mark.after() == 8);
+  CHECK(told("n2", {}) == Shown{-1});
+  CHECK(mark.after() == 2);
+  CHECK(told("n2", {3}) == Shown{3});
+}
+
+TEST_CASE("events: whoever falls behind is told how many are not kept any more") {
+  Bookmark mark;
+  auto first = read_events("{\"nonce\":\"n1\"}\n{\"number\":300}\n");
+  CHECK(advance(mark, first));
+  CHECK(first.missed == 0);  // of a long job the first ones are gone
+  auto later = read_events("{\"nonce\":\"n1\"}\n{\"number\":305}\n");
+  CHECK(advance(mark, later));
+  CHECK(later.missed == 4);
 }

@@ -1,0 +1,128 @@
+"""What cxxrunctl shows of jobs as it happens: logs -f, events -f. Usage: following_test.py CXXRUN CXXRUNCTL"""
+import collections
+import json
+import os
+import subprocess
+
+import jobs
+from jobs import GUARD, wait_until
+from live_jobs import CTL, PACKAGE, TRAINER, LiveCase
+
+WRITER = """
+note up
+echo "generation $CXXRUN_GENERATION"
+gate many
+i=0
+while [ $i -lt 150 ]; do echo "line $i, which is long enough that so many of them fill some files"; i=$((i + 1)); done
+[ $CXXRUN_GENERATION = 2 ] || { echo "last words"; exit 3; }
+gate end
+printf "the end"
+"""
+
+
+class Following(LiveCase):
+    def follow(self, *arguments):
+        """Its lines come out of stdout as it prints them."""
+        return subprocess.Popen([CTL, *arguments, "-f", self.run_id()], env=self.environment({"LANG": "C"}),
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def finish(self, follow, code=0):
+        told, said = follow.communicate(timeout=GUARD)
+        self.assertEqual(follow.returncode, code, said)
+        return told.splitlines(), said
+
+
+class Logs(Following):
+    def test_each_line_of_a_worker_is_shown_once_over_full_files_and_generations(self):
+        self.make_gate("many")
+        self.make_gate("end")
+        job = self.start_node("--nproc-per-node=1", "--rdzv-id", self.run_id(), "--max-restarts=1", "--log-dir",
+                              self.path("logs"), "--redirects", "3", "--log-rotate", "4K", self.worker(WRITER), nnodes="1")
+        self.await_events(1, "up")
+        self.await_table(self.run_id(), lambda table: table["workers"], "its worker is told of")
+        follow = self.follow("logs", "0")
+        first = next(line for line in follow.stdout if line.startswith("generation"))
+        self.open_gate("many")
+        told = [first.strip()]
+        for line in follow.stdout:
+            told.append(line.strip())
+            if line.startswith("line 149") and "generation 2" in told:
+                break
+        self.open_gate("end")
+        job.wait()
+        rest, said = self.finish(follow)
+        lines = [line for line in told + rest if not line.startswith("==>")]
+        written = [f"line {i}, which is long enough that so many of them fill some files" for i in range(150)]
+        self.assertEqual(lines, ["generation 1", *written, "last words", "generation 2", *written, "the end"])
+        self.assertIn("the agent that was asked has ended\n", said)
+        self.assertNotIn("left out", said)
+
+    def test_what_cannot_be_followed_is_said_at_once(self):
+        job = self.start_node("--nproc-per-node=1", "--rdzv-id", self.run_id(), self.worker("note up; exec sleep 1000"), nnodes="1")
+        self.await_events(1, "up")
+        self.await_table(self.run_id(), lambda table: table["workers"], "its worker is told of")
+        self.ctl("logs", "0", self.run_id(), "-f", code=111)
+        self.assertIn("writes only to the console", self.said)
+        self.ctl("logs", "1", self.run_id(), "-f", code=111)
+        self.assertIn("there is no rank 1", self.said)
+        self.ctl("status", self.run_id(), "-f", code=100)
+        self.end(job)
+
+
+class Events(Following):
+    def start_apart(self, *arguments, **more):
+        """An agent that cxxrunctl does not find by itself, so that it asks another one of this machine."""
+        real, jobs.CXXRUN = jobs.CXXRUN, self.path("apart")
+        os.symlink(real, jobs.CXXRUN)
+        try:
+            return self.start_node(*arguments, **more)
+        finally:
+            jobs.CXXRUN = real
+
+    def kept(self):
+        """Of each coordinator, by its host's directory: the events that it has written."""
+        files = collections.defaultdict(list)
+        for root, _, names in os.walk(self.path("logs")):
+            for line in jobs.read(os.path.join(root, "events.jsonl")).splitlines()[1:] if "events.jsonl" in names else []:
+                files[root].append(line)
+        return files
+
+    def test_none_comes_twice_and_none_is_missing_when_the_coordinator_is_killed(self):
+        script = self.python_worker(TRAINER, "train.py")
+        more = {"nnodes": "1:3", "env": PACKAGE}
+        def options(name):
+            return ["--rdzv-id", self.run_id(), "--nproc-per-node=1", "--log-dir", self.path("logs/" + name), *script]
+        self.go(0, 1, 2)
+        first = self.start_apart(*options("first"), **more)
+        first.says("waiting for more")
+        others = [self.start_node(*options(name), **more) for name in ("second", "third")]
+        self.await_events(3, "up")
+        table = self.await_table(self.run_id(), lambda table: (table["phase"], table["ranks"]) == ("running", 3), "all three run")
+        follow = self.follow("events")
+        told = []
+        def read_to_start_of(generation):
+            for line in follow.stdout:
+                told.append(line)
+                event = json.loads(line)
+                if event["kind"] == "started" and event["generation"] >= generation:
+                    return line
+            self.fail(follow.communicate()[1])
+        started = json.loads(read_to_start_of(table["generation"]))
+        wait_until(lambda: any(json.loads(line) == started for lines in self.kept().values() for line in lines), "it is kept")
+        os.kill(first.agent_pid(), 9)
+        read_to_start_of(table["generation"] + 1)
+        self.end(*others)
+        rest = follow.communicate(timeout=GUARD)[0].splitlines()
+        told = [json.dumps(json.loads(line)) for line in told + rest]
+        kept = [[json.dumps(json.loads(line)) for line in lines] for lines in self.kept().values()]
+        self.assertEqual(len(kept), 2, kept)  # the second one is elected by both
+        before, after = sorted(kept, key=lambda lines: any('"took_over"' in line for line in lines))
+        self.assertEqual(told[:len(before)], before)
+        # The job may be over before the last question is asked.
+        self.assertEqual(told[len(before):], after[:len(told) - len(before)])
+        self.assertTrue(any('"took_over"' in line for line in told), told)
+        self.assertEqual(len(told), len(set(told)))
+
+
+if __name__ == "__main__":
+    jobs.main()
