@@ -109,11 +109,15 @@ class GpuLease(unittest.TestCase):
         self.assertIn("- abort 1: ", table.files["said.txt"])
 
     def test_when_the_time_is_over_what_runs_is_ended_and_the_rest_is_not_begun(self):
-        table = Table("--preload", DOUBLE, "--seconds", "15", "--only", "stack,alone", script="init=stuck,devices=1")
-        self.assertEqual(table.code, 1)
+        seconds = 15
+        table = None
+        while table is None or table.rows["stack"].startswith("not run"):  # a busy machine takes long to describe itself
+            table = Table("--preload", DOUBLE, "--seconds", str(seconds), "--only", "stack,alone", script="init=stuck,devices=1")
+            limit, seconds = seconds, seconds * 2
+        self.assertEqual(table.code, 1, table.rows)
         self.assertRegex(table.rows["stack"], "^wrong: not done within the row's time|^wrong: the job ended with nothing")
         self.assertEqual(table.rows["alone"], "not run: the time for all rows was over")
-        self.assertLess(table.seconds, 15 + 10)
+        self.assertLess(table.seconds, limit + 10)
         self.assertEqual(processes_with(MINE), [])
 
     def test_calls_that_wait_behind_a_kernel_are_told_with_those_that_wait_for_them(self):
@@ -171,7 +175,7 @@ class GpuLease(unittest.TestCase):
 
     def test_a_row_that_does_not_end_is_wrong_and_nothing_of_it_is_left(self):
         table = Table("--quick", "--preload", DOUBLE, "--only", "stack,alone", "--limit", "3", script="init=stuck,devices=1")
-        self.assertEqual(table.code, 1)
+        self.assertEqual(table.code, 1, table.rows)
         self.assertRegex(table.rows["stack"], "^wrong: not done within the row's time, after step 0")
         self.assertRegex(table.rows["alone"], "ok$")
         self.assertEqual(processes_with(MINE), [])
