@@ -70,9 +70,12 @@ int no_answer(Job const& job, std::string const& why) {
   return kExitSystem;
 }
 
+Result<Table> ask_status(Job const& job) {
+  return read_table(ask(job, {live::Question::What::status, 0, {}}));
+}
+
 int show_status(Job const& job, CtlOptions const& options) {
-  auto const answer = ask(job, {live::Question::What::status, 0, {}});
-  auto const table = answer ? read_table(*answer) : Result<Table>(answer.error());
+  auto const table = ask_status(job);
   if (!table) {
     if (options.check) {
       return kExitCheck;
@@ -88,8 +91,7 @@ int show_status(Job const& job, CtlOptions const& options) {
 }
 
 int show_metrics(Job const& job, CtlOptions const& options) {
-  auto const answer = ask(job, {live::Question::What::status, 0, {}});
-  auto const table = answer ? read_table(*answer) : Result<Table>(answer.error());
+  auto const table = ask_status(job);
   if (!table) {
     return no_answer(job, table.error().context);
   }
@@ -107,8 +109,7 @@ int tell_errors(Job const& job, std::vector<std::string> const& errors) {
 int show_stacks(Job const& job, CtlOptions const& options) {
   auto ranks = options.ranks;
   if (options.slow) {
-    auto const status = ask(job, {live::Question::What::status, 0, {}});
-    auto const table = status ? read_table(*status) : Result<Table>(status.error());
+    auto const table = ask_status(job);
     if (!table) {
       return no_answer(job, table.error().context);
     }
@@ -150,8 +151,7 @@ bool says_yes(std::string const& question) {
 
 int change(Job const& job, CtlOptions const& options) {
   using What = live::Question::What;
-  auto const status = ask(job, {What::status, 0, {}});
-  auto const table = status ? read_table(*status) : Result<Table>(status.error());
+  auto const table = ask_status(job);
   if (!table) {
     return no_answer(job, table.error().context);
   }

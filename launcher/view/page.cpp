@@ -193,7 +193,7 @@ class ShownPage {
   }
 
   void on_status(Result<std::string> const& answer) {
-    auto table = answer ? read_table(*answer) : Result<Table>(answer.error());
+    auto table = read_table(answer);
     auto const before = state_;
     if (table) {
       table_ = *std::move(table);

@@ -177,6 +177,10 @@ Result<Table> read_table(std::string const& answer) {
   return table;
 }
 
+Result<Table> read_table(Result<std::string> const& answer) {
+  return answer ? read_table(*answer) : answer.error();
+}
+
 std::vector<std::uint32_t> slow_ranks(Table const& table, std::size_t most) {
   std::vector<std::uint32_t> ranks;
   for (auto const& slow : table.slow) {

@@ -79,6 +79,8 @@ struct Table {
 /// Errors: refused (the words of the other side), protocol (not such an answer).
 [[nodiscard]] Result<Who> read_who(std::string const& answer);
 [[nodiscard]] Result<Table> read_table(std::string const& answer);
+/// The same of an answer that may not have come.
+[[nodiscard]] Result<Table> read_table(Result<std::string> const& answer);
 
 /// The ranks that are slow, at most so many.
 [[nodiscard]] std::vector<std::uint32_t> slow_ranks(Table const& table, std::size_t most);

@@ -226,7 +226,7 @@ class Top {
     if (!answers) {
       return std::nullopt;
     }
-    auto table = answers->status ? read_table(*answers->status) : Result<Table>(answers->status.error());
+    auto table = read_table(answers->status);
     if (!answers->status && answers->status.error().code == Errc::closed) {
       why_ = table_ ? "the agent that was asked has ended" : answers->status.error().context;
       return table_ ? 0 : kExitSystem;
