@@ -77,7 +77,7 @@ void tell_lost_output() {
 /// → feed() → agent::step() (launcher/life/agent_fsm.cpp) → perform() for each action. A message to the coordinator is
 /// TellLink → AgentLinks::tell(); its way at the other end is in rendezvous/net/coordinator.cpp. The whole way from a
 /// worker's exit to the report: docs/design/architecture.md.
-class Agent {
+class Agent final : public HostingInbox {
  public:
   Agent(AgentConfig config, os::AgentSide const& side)
       : config_(std::move(config)),
@@ -88,7 +88,7 @@ class Agent {
         signal_context_(signal_context(side, config_)),
         page_(*side.page),
         keeper_(*side.keeper),
-        hosting_(io_, config_, side.standby.get(), port_keeper(), keys_, coordinator_handlers()) {
+        hosting_(io_, config_, side.standby.get(), port_keeper(), keys_, *this) {
     config_.facts.agent_socket = supervisor_->socket();
     config_.facts.prover = keys_ ? supervisor_->socket() : "";
   }
@@ -216,7 +216,7 @@ class Agent {
     }
   }
 
-  void on_stepped_down(rendezvous::SteppedDown const& action) {
+  void on_stepped_down(rendezvous::SteppedDown const& action) override {
     feed(agent::SteppedDown{action.why, action.campaign_id});
     leave_if_done();
   }
@@ -437,12 +437,7 @@ class Agent {
     return on;
   }
 
-  rendezvous::CoordinatorHandlers coordinator_handlers() {
-    rendezvous::CoordinatorHandlers on;
-    on.closed = [this] { leave_if_done(); };
-    on.stepped_down = [this](rendezvous::SteppedDown const& action) { on_stepped_down(action); };
-    return on;
-  }
+  void on_run_closed() override { leave_if_done(); }
 
   EndWatch::Handlers end_handlers() {
     EndWatch::Handlers on;

@@ -42,57 +42,63 @@ SupervisorHandlers::Prove make_witness(std::shared_ptr<rendezvous::KeyRing> keys
   };
 }
 
+/// One connection, and its events.
+struct AgentLinks::Link final : rendezvous::LinkInbox {
+  Link(AgentLinks& links, agent::LinkId number, Failed join_failed)
+      : all(links), id(number), failed(std::move(join_failed)), connection(links.io_, *this) {}
+
+  void on_joined(rendezvous::HelloReply const& reply) override {
+    auto const reached = *connection.reached();
+    if (failed) {
+      all.plan_.run_id = reply.run_id;
+      all.plan_.terms = reply.terms ? reply.terms : all.plan_.terms;
+      all.joined_at_ = {0, "", reached.address, reached.port};
+      all.joined_(reply);
+    }
+    all.feed_(agent::LinkUp{id, reply.coordinator, reached.relayed});
+  }
+
+  void on_failed(Error error, bool refused) override {
+    all.hang_up(id);
+    failed ? failed(error) : all.feed_(agent::LinkFailed{id, error.message(), refused});
+  }
+
+  void on_message(rendezvous::ToAgent message) override { all.feed_(agent::FromLink{id, std::move(message)}); }
+  void on_beat(rendezvous::BeatAck const& ack) override { all.feed_(agent::BeatAnswered{id, ack}); }
+  void on_live(rendezvous::LiveDown&& message) override { all.live_(id, std::move(message)); }
+
+  void on_closed(std::string how, rendezvous::Ended ended) override {
+    all.hang_up(id);
+    all.feed_(agent::LinkDown{id, std::move(how), ended});
+  }
+
+  AgentLinks& all;
+  agent::LinkId id;
+  Failed failed;  ///< of a call to join; empty: of a call to follow
+  rendezvous::CoordinatorLink connection;
+};
+
 AgentLinks::AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys,
                        std::function<void(agent::Event)> feed, Joined joined, Live live)
     : io_(io), keys_(std::move(keys)), feed_(std::move(feed)), joined_(std::move(joined)), live_(std::move(live)) {}
 
-rendezvous::LinkHandlers AgentLinks::handlers(agent::LinkId link) {
-  rendezvous::LinkHandlers on;
-  on.joined = [this, link](rendezvous::HelloReply const& reply) {
-    feed_(agent::LinkUp{link, reply.coordinator, links_.at(link)->reached()->relayed});
-  };
-  on.failed = [this, link](Error const& error, bool refused) {
-    hang_up(link);
-    feed_(agent::LinkFailed{link, error.message(), refused});
-  };
-  on.message = [this, link](rendezvous::ToAgent message) { feed_(agent::FromLink{link, std::move(message)}); };
-  on.beat = [this, link](rendezvous::BeatAck ack) { feed_(agent::BeatAnswered{link, ack}); };
-  on.live = [this, link](rendezvous::LiveDown message) { live_(link, std::move(message)); };
-  on.closed = [this, link](std::string how, rendezvous::Ended ended) {
-    hang_up(link);
-    feed_(agent::LinkDown{link, std::move(how), ended});
-  };
-  return on;
-}
+AgentLinks::~AgentLinks() = default;
 
-void AgentLinks::call(agent::LinkId link, rendezvous::CallPlan plan, rendezvous::LinkHandlers on) {
+void AgentLinks::call(agent::LinkId link, rendezvous::CallPlan plan, Failed failed) {
   hang_up(link);
-  auto& made = links_[link] = std::make_unique<rendezvous::CoordinatorLink>(io_, std::move(on));
-  made->call(std::move(plan));
+  auto& made = links_[link] = std::make_unique<Link>(*this, link, std::move(failed));
+  made->connection.call(std::move(plan));
 }
 
 void AgentLinks::join(agent::LinkId link, rendezvous::CallPlan plan, Failed failed) {
   plan.keys = keys_;
   plan_ = plan;
-  auto on = handlers(link);
-  on.joined = [this, link](rendezvous::HelloReply const& reply) {
-    plan_.run_id = reply.run_id;
-    plan_.terms = reply.terms ? reply.terms : plan_.terms;
-    auto const reached = *links_.at(link)->reached();
-    joined_at_ = {0, "", reached.address, reached.port};
-    joined_(reply);
-    feed_(agent::LinkUp{link, reply.coordinator, reached.relayed});
-  };
-  on.failed = [this, link, failed = std::move(failed)](Error const& error, bool /*refused*/) {
-    hang_up(link);
-    failed(error);
-  };
-  call(link, std::move(plan), std::move(on));
+  call(link, std::move(plan), std::move(failed));
 }
 
 void AgentLinks::try_also(agent::LinkId link, std::uint16_t port) {
   if (auto const it = links_.find(link); it != links_.end()) {
-    it->second->try_also(port);
+    it->second->connection.try_also(port);
   }
 }
 
@@ -110,14 +116,14 @@ void AgentLinks::dial(agent::Dial const& action) {
   // After a short silence the call fails, and is repeated. When a network cut ends, a fresh call gets through sooner
   // than an old one, whose packets TCP sends again at ever longer intervals.
   plan.patience = timeout > Millis{0} ? timeout / 2 : kSuccessorPatience;
-  call(action.link, std::move(plan), handlers(action.link));
+  call(action.link, std::move(plan));
 }
 
-/// May be called from within a handler of the same link: the link is destroyed after that has returned.
+/// May be called from within an event of the same link: the link is destroyed after that has returned.
 void AgentLinks::hang_up(agent::LinkId link) {
   if (auto const it = links_.find(link); it != links_.end()) {
-    it->second->close();
-    boost::asio::post(io_, [gone = std::shared_ptr<rendezvous::CoordinatorLink>(std::move(it->second))] {});
+    it->second->connection.close();
+    boost::asio::post(io_, [gone = std::shared_ptr<Link>(std::move(it->second))] {});
     links_.erase(it);
   }
 }
@@ -133,18 +139,18 @@ void AgentLinks::tell(agent::LinkId link, rendezvous::ToCoordinator message) {
     follower_info->node = plan_.node;
   }
   if (auto const it = links_.find(link); it != links_.end()) {
-    it->second->send(message);
+    it->second->connection.send(message);
   }
 }
 
 bool AgentLinks::tell(agent::LinkId link, rendezvous::LiveUp const& message) {
   auto const it = links_.find(link);
-  return it != links_.end() && it->second->send(message);
+  return it != links_.end() && it->second->connection.send(message);
 }
 
 void AgentLinks::beat(agent::TellBeat const& action) {
   if (auto const it = links_.find(action.link); it != links_.end()) {
-    it->second->send_beat(action.beat);
+    it->second->connection.send_beat(action.beat);
   }
 }
 

@@ -39,7 +39,7 @@ class AgentLinks {
   /// of a call to join.
   AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys,
              std::function<void(agent::Event)> feed, Joined joined, Live live);
-  ~AgentLinks() = default;
+  ~AgentLinks();
   AgentLinks(AgentLinks const&) = delete;
   AgentLinks& operator=(AgentLinks const&) = delete;
 
@@ -59,8 +59,8 @@ class AgentLinks {
   void write_death_notice(os::SharedPage& page, agent::WriteDeathNotice const& action) const;
 
  private:
-  void call(agent::LinkId link, rendezvous::CallPlan plan, rendezvous::LinkHandlers on);
-  rendezvous::LinkHandlers handlers(agent::LinkId link);
+  struct Link;
+  void call(agent::LinkId link, rendezvous::CallPlan plan, Failed failed = {});
 
   boost::asio::io_context& io_;
   std::shared_ptr<rendezvous::KeyRing> keys_;
@@ -69,7 +69,7 @@ class AgentLinks {
   Live live_;
   rendezvous::CallPlan plan_;        ///< of the last call to join
   rendezvous::Successor joined_at_;  ///< address of the coordinator that was joined last; port 0: none yet
-  std::map<agent::LinkId, std::unique_ptr<rendezvous::CoordinatorLink>> links_;
+  std::map<agent::LinkId, std::unique_ptr<Link>> links_;
 };
 
 }  // namespace cxxrun::launcher

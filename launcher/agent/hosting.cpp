@@ -42,13 +42,8 @@ Result<std::uint16_t> listen_for(rendezvous::Coordinator& coordinator, Meeting c
 }
 
 Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby, store::StoreKeep keep,
-                 std::shared_ptr<rendezvous::KeyRing> keys, rendezvous::CoordinatorHandlers handlers)
-    : io_(io),
-      config_(config),
-      standby_(standby),
-      keep_(std::move(keep)),
-      keys_(std::move(keys)),
-      handlers_(std::move(handlers)) {}
+                 std::shared_ptr<rendezvous::KeyRing> keys, HostingInbox& inbox)
+    : io_(io), config_(config), standby_(standby), keep_(std::move(keep)), keys_(std::move(keys)), inbox_(inbox) {}
 
 Hosting::~Hosting() {
   if (announcing_ && announcing_->join_until(Clock::now() + kFileDeadline)) {
@@ -125,24 +120,25 @@ void Hosting::make_coordinator(std::string const& fence_dir) {
   }
   conf.node_faults = requeue_.known_faults();
   conf.oom_kills_step = value_of(config_.environment, "SLURM_OOM_KILL_STEP") == "1";  // since Slurm 24.11
-  rendezvous::CoordinatorHandlers on;
-  on.concluded = [this](std::string const& /*run_id*/, rendezvous::Verdict const& verdict) { verdict_ = verdict; };
-  on.happened = [this](std::string const& run_id, rendezvous::story::Event const& event) {
-    on_story_event(run_id, event);
-  };
-  on.live = [this](std::string const& /*run_id*/, rendezvous::AgentId agent, std::string const& host, auto message) {
-    if (live_) {
-      live_->on_message(agent, host, std::move(message));
-    }
-  };
-  on.closed = [this] {
-    closed_ = true;
-    handlers_.closed();
-  };
-  on.stepped_down = handlers_.stepped_down;
   stores_ = std::make_unique<store::StoreServer>([](auto const& line) { log(Level::warn, line); }, store::StoreLimits{},
                                                  keep_);
-  coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), std::move(on));
+  coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), *this);
+}
+
+void Hosting::on_concluded(std::string const& /*run_id*/, rendezvous::Verdict const& verdict) {
+  verdict_ = verdict;
+}
+
+void Hosting::on_run_closed() {
+  closed_ = true;
+  inbox_.on_run_closed();
+}
+
+void Hosting::on_live(std::string const& /*run_id*/, rendezvous::AgentId agent, std::string const& host,
+                      rendezvous::LiveUp&& message) {
+  if (live_) {
+    live_->on_message(agent, host, std::move(message));
+  }
 }
 
 void Hosting::on_story_event(std::string const& run_id, rendezvous::story::Event const& event) {

@@ -40,12 +40,18 @@ class LogPump;
 /// the two ports. Errors: in_use, none is free.
 [[nodiscard]] Result<std::uint16_t> listen_for(rendezvous::Coordinator& coordinator, Meeting const& meeting);
 
-class Hosting {
+/// Where the events of Hosting go: to Agent.
+struct HostingInbox {
+  virtual void on_run_closed() = 0;                                         ///< the last agent has left
+  virtual void on_stepped_down(rendezvous::SteppedDown const& action) = 0;  ///< see CoordinatorInbox
+};
+
+class Hosting final : public rendezvous::CoordinatorInbox {
  public:
-  /// `config` outlives it. `standby`: a listening socket, or -1 where no agent can take over from another. `keep`: see
-  /// store::StoreServer. `keys`: null with --auth none.
+  /// `config` and `inbox` outlive it. `standby`: a listening socket, or -1 where no agent can take over from another.
+  /// `keep`: see store::StoreServer. `keys`: null with --auth none.
   Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby, store::StoreKeep keep,
-          std::shared_ptr<rendezvous::KeyRing> keys, rendezvous::CoordinatorHandlers handlers);
+          std::shared_ptr<rendezvous::KeyRing> keys, HostingInbox& inbox);
   ~Hosting();
   Hosting(Hosting const&) = delete;
   Hosting& operator=(Hosting const&) = delete;
@@ -82,7 +88,12 @@ class Hosting {
 
  private:
   void make_coordinator(std::string const& fence_dir);
-  void on_story_event(std::string const& run_id, rendezvous::story::Event const& event);
+  void on_concluded(std::string const& run_id, rendezvous::Verdict const& verdict) override;
+  void on_run_closed() override;
+  void on_story_event(std::string const& run_id, rendezvous::story::Event const& event) override;
+  void on_stepped_down(rendezvous::SteppedDown const& action) override { inbox_.on_stepped_down(action); }
+  void on_live(std::string const& run_id, rendezvous::AgentId agent, std::string const& host,
+               rendezvous::LiveUp&& message) override;
   Result<std::uint16_t> listen();
   void listen_for_followers();
   void make_first_directories();
@@ -95,7 +106,7 @@ class Hosting {
   int standby_;  ///< owned by the agent, since it outlives each coordinator
   store::StoreKeep keep_;
   std::shared_ptr<rendezvous::KeyRing> keys_;
-  rendezvous::CoordinatorHandlers handlers_;  ///< `closed` and `stepped_down` alone
+  HostingInbox& inbox_;
   std::unique_ptr<os::BoundedThread> directories_;
   std::unique_ptr<os::BoundedThread> announcing_;
   Discovery self_;  ///< content of the discovery file; path "": none is written

@@ -59,6 +59,12 @@ Options meeting_options(std::vector<std::string> const& arguments) {
   return options != nullptr ? std::move(*options) : Options();
 }
 
+/// Of a coordinator without runs.
+struct NoRuns final : rendezvous::CoordinatorInbox {
+  void on_concluded(std::string const& /*run_id*/, rendezvous::Verdict const& /*verdict*/) override {}
+  void on_run_closed() override {}
+};
+
 /// Refuses every agent that calls. False: this agent cannot listen at the meeting's ports, or has no key to share.
 bool serve(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> const& keys, AgentConfig const& config,
            std::string const& why) {
@@ -67,7 +73,8 @@ bool serve(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> con
   conf.nonce = config.nonce;
   conf.loopback_only = config.topology.meeting.loopback_only;
   conf.keys = keys;
-  rendezvous::Coordinator coordinator(io, stores, std::move(conf), {});
+  NoRuns inbox;
+  rendezvous::Coordinator coordinator(io, stores, std::move(conf), inbox);
   if (!listen_for(coordinator, config.topology.meeting) || (keys && !keys->make(true))) {
     return false;
   }
@@ -88,19 +95,26 @@ bool serve(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> con
   return true;
 }
 
-void call(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> const& keys, AgentConfig const& config,
-          std::string const& why) {
-  std::unique_ptr<rendezvous::CoordinatorLink> link;
-  rendezvous::LinkHandlers on;
-  on.joined = [&](auto const&) { link->send(rendezvous::Unfit{0, why}); };
-  on.failed = [&](Error const&, bool) { io.stop(); };
-  on.message = [&](rendezvous::ToAgent const& message) {
+/// Tells the coordinator, and stops the loop when that has answered or cannot be told.
+struct Refusal final : rendezvous::LinkInbox {
+  Refusal(boost::asio::io_context& loop, std::string const& reason) : io(loop), why(reason), link(loop, *this) {}
+  void on_joined(rendezvous::HelloReply const& /*reply*/) override { link.send(rendezvous::Unfit{0, why}); }
+  void on_failed(Error /*error*/, bool /*refused*/) override { io.stop(); }
+  void on_message(rendezvous::ToAgent message) override {
     if (std::holds_alternative<rendezvous::Finished>(message) || std::holds_alternative<rendezvous::Refused>(message)) {
       io.stop();
     }
-  };
-  on.closed = [&](std::string const&, rendezvous::Ended) { io.stop(); };
-  link = std::make_unique<rendezvous::CoordinatorLink>(io, std::move(on));
+  }
+  void on_closed(std::string /*how*/, rendezvous::Ended /*ended*/) override { io.stop(); }
+
+  boost::asio::io_context& io;
+  std::string const& why;
+  rendezvous::CoordinatorLink link;
+};
+
+void call(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> const& keys, AgentConfig const& config,
+          std::string const& why) {
+  Refusal refusal(io, why);
   auto plan = call_plan(config, std::nullopt);
   plan.run_id = config.topology.step;
   plan.step.clear();
@@ -110,7 +124,7 @@ void call(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> cons
   plan.keys = keys;
   os::Timer timer(io);
   timer.after(kMoment, [&io] { io.stop(); });
-  link->call(std::move(plan));
+  refusal.link.call(std::move(plan));
   io.run();
 }
 

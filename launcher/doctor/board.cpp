@@ -77,16 +77,14 @@ Result<std::vector<tcp::endpoint>> endpoints_of(std::string const& host, std::ve
 }  // namespace
 
 /// Used by the thread that runs `io` alone, except for what the mutex guards.
-struct Board::Shared : std::enable_shared_from_this<Board::Shared> {
+struct Board::Shared final : rendezvous::PeersInbox,
+                             rendezvous::ChannelInbox,
+                             std::enable_shared_from_this<Board::Shared> {
   Shared(StepMeeting const& meeting, Transports const& transports, bool is_host)
       : id(meeting.id),
         hosts(is_host),
         keys(transports ? std::make_shared<rendezvous::KeyRing>(io, scoped(*transports, meeting.id)) : nullptr),
-        peers(std::make_shared<Peers>(
-            io, keys,
-            Peers::Handlers{
-                [this](AgentId agent, auto& peer, auto const& payload) { on_request(agent, peer, payload); },
-                [this](AgentId agent, auto const&...) { clients.erase(agent); }, [](auto const&...) {}})) {}
+        peers(std::make_shared<Peers>(io, keys, *this)) {}
 
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
@@ -135,7 +133,7 @@ struct Board::Shared : std::enable_shared_from_this<Board::Shared> {
 
   // ---- serving: every node answers for its clock, the first one for the board
 
-  void on_request(AgentId agent, rendezvous::Peer& peer, std::string const& payload) {
+  void on_peer_frame(AgentId agent, rendezvous::Peer& peer, std::string const& payload) override {
     if (peer.at != rendezvous::Peer::At::member) {  // its first frame: it is authenticated
       peer.hello.nonce = std::to_string(agent);
       (void)peers->admit(agent, 1, "");
@@ -158,6 +156,11 @@ struct Board::Shared : std::enable_shared_from_this<Board::Shared> {
       peers->forget(agent);
       clients.erase(agent);
     }
+  }
+
+  void on_peer_lost(AgentId agent, rendezvous::Peer const& /*peer*/, std::string /*how*/,
+                    rendezvous::Ended /*ended*/) override {
+    clients.erase(agent);
   }
 
   void put(std::string const& key, std::string const& text) {
@@ -210,22 +213,11 @@ struct Board::Shared : std::enable_shared_from_this<Board::Shared> {
 
   void on_connected(tcp::socket socket) {
     to_first = std::make_shared<Channel>(std::move(socket));
-    Channel::Handlers on;
-    on.frame = [weak = weak_from_this()](std::string const& payload) {
-      if (auto const self = weak.lock()) {
-        self->on_answer(payload);
-      }
-    };
-    on.closed = [weak = weak_from_this()](std::string const& how, rendezvous::Ended ended) {
-      if (auto const self = weak.lock()) {
-        self->on_closed(how, ended != rendezvous::Ended::broken || how == "connection reset");
-      }
-    };
-    to_first->start(std::move(on), Channel::End::caller, keys);
+    to_first->start(weak_from_this(), Channel::End::caller, keys);
     to_first->send(message(kHello, id));
   }
 
-  void on_answer(std::string const& payload) {
+  void on_frame(std::string payload) override {
     auto const [key, text] = read_message(payload);
     if (payload.starts_with(kHello)) {
       name = key;
@@ -235,8 +227,9 @@ struct Board::Shared : std::enable_shared_from_this<Board::Shared> {
     }
   }
 
-  /// `silent`: it closed the connection without trying to authenticate and without a reason.
-  void on_closed(std::string const& how, bool silent) {
+  void on_closed(std::string how, rendezvous::Ended ended) override {
+    // It closed the connection without trying to authenticate and without a reason.
+    bool const silent = ended != rendezvous::Ended::broken || how == "connection reset";
     bool const harmless = silent || rendezvous::is_of_another_run(how);
     refusal = fail(harmless ? Errc::refused : Errc::permission, silent ? "another program answers" : how);
     std::lock_guard const lock(mutex);

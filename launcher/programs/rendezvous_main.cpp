@@ -72,7 +72,7 @@ sigset_t ending_signals() {
 /// Hosts a coordinator and stores for every step of a job, until a signal arrives or the process that started it has
 /// ended. Then it stops the runs first; a second signal ends it at once. Runs on the calling thread; the stores have
 /// their own.
-class RendezvousHost {
+class RendezvousHost final : public rendezvous::CoordinatorInbox {
  public:
   /// `transports`: empty with --auth none.
   RendezvousHost(rendezvous::CoordinatorConfig config, pid_t owner,
@@ -84,7 +84,7 @@ class RendezvousHost {
         serves_any_(config.only_id.empty()),
         records_(std::move(records)),
         keys_(transports ? std::make_shared<rendezvous::KeyRing>(io_, *transports) : nullptr),
-        coordinator_(io_, stores_, with_keys(std::move(config)), handlers()) {
+        coordinator_(io_, stores_, with_keys(std::move(config)), *this) {
     stores_.begin();
   }
 
@@ -122,26 +122,24 @@ class RendezvousHost {
     return config;
   }
 
-  rendezvous::CoordinatorHandlers handlers() {
-    rendezvous::CoordinatorHandlers on;
-    on.concluded = [this](std::string const& run_id, rendezvous::Verdict const& verdict) {
-      if (auto report = format_report(verdict, run_id, colour_); !report.empty()) {
-        std::fputs(report.c_str(), stderr);
-      }
-      records_.conclude(run_id, verdict);
-      lives_.erase(run_id);
-    };
-    on.happened = [this](std::string const& run_id, auto const& event) { on_story_event(run_id, event); };
-    on.live = [this](std::string const& run_id, auto agent, std::string const& host, auto message) {
-      if (auto const it = lives_.find(run_id); it != lives_.end()) {
-        it->second->on_message(agent, host, std::move(message));
-      }
-    };
-    on.closed = [this] { exit_if_idle(); };
-    return on;
+  void on_concluded(std::string const& run_id, rendezvous::Verdict const& verdict) override {
+    if (auto report = format_report(verdict, run_id, colour_); !report.empty()) {
+      std::fputs(report.c_str(), stderr);
+    }
+    records_.conclude(run_id, verdict);
+    lives_.erase(run_id);
   }
 
-  void on_story_event(std::string const& run_id, rendezvous::story::Event const& event) {
+  void on_run_closed() override { exit_if_idle(); }
+
+  void on_live(std::string const& run_id, rendezvous::AgentId agent, std::string const& host,
+               rendezvous::LiveUp&& message) override {
+    if (auto const it = lives_.find(run_id); it != lives_.end()) {
+      it->second->on_message(agent, host, std::move(message));
+    }
+  }
+
+  void on_story_event(std::string const& run_id, rendezvous::story::Event const& event) override {
     auto& live = lives_[run_id];
     if (!live) {
       live = std::make_unique<LiveJob>(

@@ -22,8 +22,19 @@ constexpr std::size_t kProbes = 8;      ///< connections at once; then a new one
 }  // namespace
 
 /// One connection: being dialled, greeted, or answering.
-struct BeatLine::Line {
-  explicit Line(boost::asio::io_context& io) : socket(io) {}
+struct BeatLine::Line final : ChannelInbox, std::enable_shared_from_this<BeatLine::Line> {
+  explicit Line(BeatLine& beats) : owner(beats.weak_from_this()), socket(beats.io_) {}
+  void on_frame(std::string payload) override {
+    if (auto const all = owner.lock()) {
+      all->received(shared_from_this(), payload);
+    }
+  }
+  void on_closed(std::string /*how*/, Ended /*ended*/) override {
+    if (auto const all = owner.lock()) {
+      all->drop(shared_from_this());
+    }
+  }
+  std::weak_ptr<BeatLine> owner;
   tcp::socket socket;
   std::shared_ptr<Channel> channel;  ///< once connected
   bool greeted = false;              ///< the coordinator has answered the hello
@@ -31,8 +42,8 @@ struct BeatLine::Line {
 };
 
 BeatLine::BeatLine(boost::asio::io_context& io, tcp::endpoint to, Hello hello, std::shared_ptr<KeyRing> keys,
-                   std::function<void(BeatAck)> answered)
-    : io_(io), to_(std::move(to)), hello_(std::move(hello)), keys_(std::move(keys)), answered_(std::move(answered)) {}
+                   std::weak_ptr<BeatInbox> inbox)
+    : io_(io), to_(std::move(to)), hello_(std::move(hello)), keys_(std::move(keys)), inbox_(std::move(inbox)) {}
 
 BeatLine::~BeatLine() {
   while (!lines_.empty()) {
@@ -62,7 +73,7 @@ void BeatLine::dial() {
   if (lines_.size() >= kProbes) {
     drop(lines_.front());
   }
-  auto const line = lines_.emplace_back(std::make_shared<Line>(io_));
+  auto const line = lines_.emplace_back(std::make_shared<Line>(*this));
   connect_socket(line, to_, [weak = weak_from_this(), line](ErrorCode const& error) {
     auto const self = weak.lock();
     if (!self || !self->has(line)) {
@@ -79,20 +90,7 @@ void BeatLine::dial() {
 void BeatLine::greet(std::shared_ptr<Line> const& line) {
   line->channel = std::make_shared<Channel>(std::move(line->socket));
   line->connected = Clock::now();
-  Channel::Handlers on;
-  on.frame = [weak = weak_from_this(), weak_line = std::weak_ptr(line)](std::string const& payload) {
-    auto const self = weak.lock();
-    if (auto const known = weak_line.lock(); known && self) {
-      self->received(known, payload);
-    }
-  };
-  on.closed = [weak = weak_from_this(), weak_line = std::weak_ptr(line)](std::string const&, Ended) {
-    auto const self = weak.lock();
-    if (auto const known = weak_line.lock(); known && self) {
-      self->drop(known);
-    }
-  };
-  line->channel->start(std::move(on), Channel::End::caller, keys_);
+  line->channel->start(line, Channel::End::caller, keys_);
   hello_.ends = line->channel->ends();
   line->channel->send(encode(hello_));
   line->channel->send(encode(newest_));
@@ -119,7 +117,9 @@ void BeatLine::received(std::shared_ptr<Line> const& line, std::string const& pa
       drop(other);
     }
   }
-  answered_(*ack);
+  if (auto const inbox = inbox_.lock()) {
+    inbox->on_beat_answered(*ack);
+  }
 }
 
 bool BeatLine::has(std::shared_ptr<Line> const& line) const {

@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,12 +19,17 @@
 
 namespace cxxrun::rendezvous {
 
+/// Where the events of a BeatLine go: to its CoordinatorLink.
+struct BeatInbox {
+  /// May destroy the BeatLine.
+  virtual void on_beat_answered(BeatAck const& ack) = 0;
+};
+
 class BeatLine : public std::enable_shared_from_this<BeatLine> {
  public:
-  /// `answered` runs from the io_context and may destroy the BeatLine.
   BeatLine(boost::asio::io_context& io, boost::asio::ip::tcp::endpoint to, Hello hello, std::shared_ptr<KeyRing> keys,
-           std::function<void(BeatAck)> answered);
-  ~BeatLine();  ///< Closes the connections in order; no handler runs afterwards.
+           std::weak_ptr<BeatInbox> inbox);
+  ~BeatLine();  ///< Closes the connections in order; no event follows.
   BeatLine(BeatLine const&) = delete;
   BeatLine& operator=(BeatLine const&) = delete;
 
@@ -44,7 +48,7 @@ class BeatLine : public std::enable_shared_from_this<BeatLine> {
   boost::asio::ip::tcp::endpoint to_;
   Hello hello_;
   std::shared_ptr<KeyRing> keys_;
-  std::function<void(BeatAck)> answered_;
+  std::weak_ptr<BeatInbox> inbox_;
   std::deque<std::shared_ptr<Line>> lines_;  // oldest first; more than one only while beats are unanswered
   Beat newest_;
   std::size_t unanswered_ = 0;

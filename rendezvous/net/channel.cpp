@@ -66,8 +66,8 @@ Channel::Channel(Socket socket) : socket_(std::move(socket)) {
   fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);  // Asio does not set it; workers must not inherit the socket
 }
 
-void Channel::start(Handlers handlers, End end, std::shared_ptr<KeyRing> keys) {
-  handlers_ = std::move(handlers);
+void Channel::start(std::weak_ptr<ChannelInbox> inbox, End end, std::shared_ptr<KeyRing> keys) {
+  inbox_ = std::move(inbox);
   keys_ = std::move(keys);
   side_ = end;
   if (keys_) {
@@ -93,7 +93,7 @@ void Channel::read() {
 
 /// All connections of the thread share one buffer: they are many, and mostly idle.
 void Channel::read_some(boost::system::error_code error) {
-  auto const self = shared_from_this();  // the handlers may drop the last reference
+  auto const self = shared_from_this();  // the inbox may drop the last reference
   thread_local std::array<char, 16384> chunk;
   std::size_t const bytes = error ? 0 : socket_.read_some(boost::asio::buffer(chunk), error);
   if (error == boost::asio::error::would_block || error == boost::asio::error::interrupted) {
@@ -129,8 +129,8 @@ void Channel::on_frame(std::string const& frame) {
     return;
   }
   auto const on_call = [this] {
-    if (handlers_.called) {
-      handlers_.called();
+    if (auto const inbox = inbox_.lock()) {
+      inbox->on_called();
     }
   };
   auto result = secure_->on_frame(frame);
@@ -201,8 +201,9 @@ void Channel::deliver(std::string payload) {
     return;
   }
   received_ = true;
-  auto const handler = handlers_.frame;  // a copy: the handler may replace or close us
-  handler(std::move(payload));
+  if (auto const inbox = inbox_.lock()) {
+    inbox->on_frame(std::move(payload));
+  }
 }
 
 void Channel::send(std::string const& payload) {
@@ -245,7 +246,7 @@ void Channel::send_frame(std::string const& frame) {
   }
   queued_bytes_ += bytes.size();
   queue_.push_back(std::move(bytes));
-  if (queued_bytes_ > kMaxQueue) {  // posted: callbacks never run inside send()
+  if (queued_bytes_ > kMaxQueue) {  // posted: the inbox is never called inside send()
     boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->fail("it does not read"); });
     return;
   }
@@ -288,10 +289,9 @@ void Channel::fail(std::string how, Ended ended) {
     return;
   }
   bool const silent = closing_;
-  auto const closed = handlers_.closed;
   end();
-  if (!silent && closed) {
-    goodbye_ ? closed("it hung up", Ended::goodbye) : closed(std::move(how), ended);
+  if (auto const inbox = inbox_.lock(); inbox && !silent) {
+    goodbye_ ? inbox->on_closed("it hung up", Ended::goodbye) : inbox->on_closed(std::move(how), ended);
   }
 }
 
@@ -318,8 +318,6 @@ void Channel::end() {
   boost::system::error_code ignored;
   socket_.shutdown(Socket::shutdown_both, ignored);
   socket_.close(ignored);
-  // The handlers may own the object that calls this, so they are destroyed later, from the event loop.
-  boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->handlers_ = {}; });
 }
 
 void Channel::close_after_flush() {

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -48,36 +47,36 @@ void connect_socket(std::shared_ptr<Owner> const& owner, boost::asio::ip::tcp::e
   owner->socket.async_connect(to, std::move(again));
 }
 
-/// Not thread-safe: use on the thread of its io_context. Callbacks never run inside a call into the Channel, except in
-/// start() of the called end.
+/// Where the events of a Channel go: to a Peer at the coordinator; at an agent to CoordinatorLink::Impl::Attempt and
+/// BeatLine::Line.
+struct ChannelInbox {
+  virtual void on_frame(std::string payload) = 0;
+  /// Runs once, unless `close` was called. `how`: "it hung up", "end of file", "connection reset", "protocol error: …".
+  virtual void on_closed(std::string how, Ended ended) = 0;
+  /// At the called end: the caller has begun a handshake, which proves nothing yet.
+  virtual void on_called() {}
+};
+
+/// Not thread-safe: use on the thread of its io_context. The inbox is never called inside a call into the Channel,
+/// except in start() of the called end.
 class Channel : public std::enable_shared_from_this<Channel> {
  public:
   using Socket = boost::asio::ip::tcp::socket;
-  /// Set in Peers::on_accept() at the coordinator, in CoordinatorLink::Impl::greet() at an agent.
-  struct Handlers {
-    std::function<void(std::string payload)> frame;
-    /// Runs once, unless `close` was called. `how`: "it hung up", "end of file", "connection reset", "protocol error:
-    /// …".
-    std::function<void(std::string how, Ended ended)> closed;
-    /// At the called end: the caller has begun a handshake, which proves nothing yet. May be empty.
-    std::function<void()> called;
-  };
-
   enum class End { caller, called };
 
   explicit Channel(Socket socket);
 
-  /// Starts to read; the called end reads what has arrived already before this returns. `keys`: both ends must prove
-  /// themselves; null: frames go in clear.
-  void start(Handlers handlers, End end = End::called, std::shared_ptr<KeyRing> keys = nullptr);
+  /// Starts to read; the called end reads what has arrived already before this returns. Once the inbox is gone, events
+  /// are dropped. `keys`: both ends must prove themselves; null: frames go in clear.
+  void start(std::weak_ptr<ChannelInbox> inbox, End end = End::called, std::shared_ptr<KeyRing> keys = nullptr);
   /// From now on refuses frames longer than this.
   void limit(std::size_t most) { reader_.limit(most + kSealBytes); }
   /// Queues one frame, and holds it back until frames can be sealed. If the peer does not read, the connection ends at
   /// 8 MiB of queue.
   void send(std::string const& payload);
-  /// Closes at once, after a goodbye if nothing is queued; no callback follows.
+  /// Closes at once, after a goodbye if nothing is queued; no event follows.
   void close();
-  /// Says goodbye and closes when the queue is written; no callback follows.
+  /// Says goodbye and closes when the queue is written; no event follows.
   void close_after_flush();
   /// Address of this end as text, an IPv4-mapped one as IPv4; "" = closed.
   [[nodiscard]] std::string local_address() const;
@@ -108,7 +107,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void end();
 
   Socket socket_;
-  Handlers handlers_;
+  std::weak_ptr<ChannelInbox> inbox_;
   wire::FrameReader reader_;
   std::shared_ptr<KeyRing> keys_;
   std::optional<SecureChannel> secure_;

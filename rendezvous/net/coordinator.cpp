@@ -17,25 +17,25 @@ namespace cxxrun::rendezvous {
 
 /// The way of a member's message, such as WorkerFailed:
 ///
-///   Peers → on_frame → on_member_message → Run::on_message → event_of_further → Said
+///   Peers → on_peer_frame → on_member_message → Run::on_message → event_of_further → Said
 ///   → rendezvous::step() (rendezvous/membership/membership.cpp) → handle(turn, seat, message) in the file of its part
-///   → Next → begin(turn, next) for the new phase → Run::perform() for each action → run_handlers() (below)
-///   → Peers::send() for a message to an agent, CoordinatorHandlers for the verdict and the end of the run
+///   → Next → begin(turn, next) for the new phase → Run::perform() for each action → RunInbox (below)
+///   → Peers::send() for a message to an agent, CoordinatorInbox for the verdict and the end of the run
 ///
 /// Where it comes from and where the verdict goes: docs/design/architecture.md, "From a worker's exit to the report".
-struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
+struct Coordinator::Impl final : PeersInbox, RunInbox, std::enable_shared_from_this<Coordinator::Impl> {
   Impl(boost::asio::io_context& context, store::StoreServer& store_server, CoordinatorConfig conf,
-       CoordinatorHandlers h)
-      : io(context), stores(store_server), config(std::move(conf)), handlers(std::move(h)) {
+       CoordinatorInbox& owner)
+      : io(context), stores(store_server), config(std::move(conf)), inbox(owner) {
     table.serves_all = config.serves_all;
     table.only_id = config.only_id;
-    peers = std::make_shared<Peers>(io, config.keys, peer_handlers());
+    peers = std::make_shared<Peers>(io, config.keys, *this);
   }
 
   boost::asio::io_context& io;
   store::StoreServer& stores;
   CoordinatorConfig config;
-  CoordinatorHandlers handlers;
+  CoordinatorInbox& inbox;
   RunTable table;
   std::map<RunKey, std::shared_ptr<Run>> runs;
   RunKey own = 0;  // the run that this agent opened or is on standby for
@@ -52,6 +52,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     RunEntry const& entry = rendezvous::open_run(table, id, terms, from, step);
     RunConfig run;
     run.key = entry.key;
+    run.id = id;
     run.label = config.serves_all ? id : "";
     static_cast<Terms&>(run.policy) = terms;
     run.policy.ends_when_empty = config.serves_all;
@@ -64,7 +65,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     run.store_ports = config.store_ports;
     RunKey const key = run.key;
     note_progress(table, key, entry.number, entry.restarts, !standby);
-    auto const made = std::make_shared<Run>(io, stores, std::move(run), run_handlers(key, id));
+    auto const made = std::make_shared<Run>(io, stores, std::move(run), *this);
     runs.emplace(key, made);
     if (!standby) {
       made->feed(Opened{});
@@ -72,53 +73,35 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     return key;
   }
 
-  Peers::Handlers peer_handlers() {
-    Peers::Handlers on;
-    on.frame = [this](AgentId id, Peer& peer, std::string const& payload) { on_frame(id, peer, payload); };
-    on.lost = [this](AgentId id, Peer const& peer, std::string how, Ended ended) {
-      on_lost(id, peer, std::move(how), ended);
-    };
-    on.turned_away = [this](std::string const& from, std::uint32_t uid) {
-      complain("crowd",
-               "unauthenticated connection from " + from + ", one of many: it belongs to uid " + std::to_string(uid));
-    };
-    return on;
+  void tell(AgentId agent, ToAgent const& message) override { peers->send(agent, encode(message)); }
+  void tell_beat(AgentId agent, BeatAck const& ack) override { peers->send_beat(agent, encode(ack)); }
+  void ask_host(AgentId agent, WhoseCalls const& calls) override { peers->send(agent, encode(AskHost(calls))); }
+  void hang_up(AgentId agent) override { peers->forget(agent); }
+
+  void claim_fence(RunConfig const& run, std::uint64_t of, AcceptedDecree const& value) override {
+    fences.claim(run.id, of, value, [this, key = run.key](Fenced fenced) { feed(key, std::move(fenced)); });
   }
 
-  RunHandlers run_handlers(RunKey key, std::string const& id) {
-    RunHandlers on;
-    on.tell = [this](AgentId agent, ToAgent const& message) { peers->send(agent, encode(message)); };
-    on.tell_beat = [this](AgentId agent, BeatAck const& ack) { peers->send_beat(agent, encode(ack)); };
-    on.ask_host = [this](AgentId agent, WhoseCalls const& calls) { peers->send(agent, encode(AskHost(calls))); };
-    on.live = [this, id](AgentId agent, std::string const& host, LiveUp message) {
-      if (handlers.live) {
-        handlers.live(id, agent, host, std::move(message));
-      }
-    };
-    on.hang_up = [this](AgentId agent) { peers->forget(agent); };
-    on.progressed = [this, key](std::uint64_t number, std::uint32_t restarts, bool leads) {
-      note_progress(table, key, number, restarts, leads);
-    };
-    on.claim_fence = [this, key, id](std::uint64_t of, AcceptedDecree const& value) {
-      fences.claim(id, of, value, [this, key](Fenced fenced) { feed(key, std::move(fenced)); });
-    };
-    on.stepped_down = [this](SteppedDown const& action) { on_stepped_down(action); };
-    on.happened = [this, id](story::Event const& event) {
-      if (handlers.happened) {
-        handlers.happened(id, event);
-      }
-    };
-    on.concluded = [this, key, id](Verdict const& verdict) {
-      note_verdict(table, key, verdict);
-      fences.remove(id);
-      handlers.concluded(id, verdict);
-    };
-    on.closed = [this, key] { on_closed(key); };
-    return on;
+  void on_progress(RunKey run, std::uint64_t number, std::uint32_t restarts, bool leads) override {
+    note_progress(table, run, number, restarts, leads);
+  }
+
+  void on_live(std::string const& run_id, AgentId agent, std::string const& host, LiveUp&& message) override {
+    inbox.on_live(run_id, agent, host, std::move(message));
+  }
+
+  void on_story_event(std::string const& run_id, story::Event const& event) override {
+    inbox.on_story_event(run_id, event);
+  }
+
+  void on_concluded(RunConfig const& run, Verdict const& verdict) override {
+    note_verdict(table, run.key, verdict);
+    fences.remove(run.id);
+    inbox.on_concluded(run.id, verdict);
   }
 
   /// The last agent of the run is gone. The run is on the call stack, so it is destroyed later.
-  void on_closed(RunKey key) {
+  void on_run_closed(RunKey key) override {
     auto const it = runs.find(key);
     boost::asio::post(io, [run = it->second] {});
     runs.erase(it);
@@ -133,22 +116,22 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       forget_run(table, key);
       own = open_run(entry.id, entry.terms, true);
     } else {
-      handlers.closed();
+      inbox.on_run_closed();
     }
   }
 
   /// Posted, since the agent may start a campaign at once and its run is on the call stack.
-  void on_stepped_down(SteppedDown const& action) {
+  void on_stepped_down(SteppedDown const& action) override {
     boost::asio::post(io, [weak = weak_from_this(), action] {
-      if (auto const self = weak.lock(); self && self->handlers.stepped_down && !self->shut) {
-        self->handlers.stepped_down(action);
+      if (auto const self = weak.lock(); self && !self->shut) {
+        self->inbox.on_stepped_down(action);
       }
     });
   }
 
   void start_campaign(Campaign campaign) {
     if (auto const it = runs.find(own); it != runs.end() && it->second->phase() == Phase::deposed) {
-      on_closed(own);  // replaces it with a run on standby
+      on_run_closed(own);  // replaces it with a run on standby
     }
     feed(own, std::move(campaign));
   }
@@ -181,7 +164,12 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  void on_lost(AgentId id, Peer const& peer, std::string how, Ended ended) {
+  void on_peer_turned_away(std::string const& from, std::uint32_t uid) override {
+    complain("crowd",
+             "unauthenticated connection from " + from + ", one of many: it belongs to uid " + std::to_string(uid));
+  }
+
+  void on_peer_lost(AgentId id, Peer const& peer, std::string how, Ended ended) override {
     bool const silent = ended == Ended::goodbye || how == "end of file" || how == "connection reset";
     if (peer.run == 0 && peer.other == 0 && !silent) {  // probes of the port alone are not logged
       complain(how.starts_with("protocol error") ? "frame" : "end",
@@ -193,7 +181,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     feed(peer.run, Lost{id, std::move(how), ended});
   }
 
-  void on_frame(AgentId id, Peer& peer, std::string const& payload) {
+  void on_peer_frame(AgentId id, Peer& peer, std::string const& payload) override {
     switch (peer.at) {
       case Peer::At::hello: on_hello(id, peer, payload); break;
       case Peer::At::first: on_first_message(id, peer, payload); break;
@@ -335,8 +323,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 };
 
 Coordinator::Coordinator(boost::asio::io_context& io, store::StoreServer& stores, CoordinatorConfig config,
-                         CoordinatorHandlers handlers)
-    : impl_(std::make_shared<Impl>(io, stores, std::move(config), std::move(handlers))) {}
+                         CoordinatorInbox& inbox)
+    : impl_(std::make_shared<Impl>(io, stores, std::move(config), inbox)) {}
 
 Coordinator::~Coordinator() {
   impl_->shutdown();

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <variant>
@@ -45,23 +44,24 @@ struct CoordinatorConfig {
   std::vector<std::string> outer;      ///< addresses at which others see it if they are translated
 };
 
-/// Set in Hosting::make_coordinator() (launcher/agent/hosting.cpp) and by cxxrun-rendezvous
-/// (launcher/programs/rendezvous_main.cpp).
-struct CoordinatorHandlers {
-  std::function<void(std::string const& run_id, Verdict const&)> concluded;  ///< once per run
-  std::function<void()> closed;  ///< once per run, after `concluded`: its last agent is gone
-  /// Never after `concluded`; may be empty.
-  std::function<void(std::string const& run_id, story::Event const&)> happened;
-  /// The run of this agent has stopped deciding, or its campaign failed; it is on standby again. May be empty.
-  std::function<void(SteppedDown const&)> stepped_down;
-  /// An agent's pulses, questions and answers; may be empty.
-  std::function<void(std::string const& run_id, AgentId, std::string const& host, LiveUp)> live;
+/// Where the events of a Coordinator go: to Hosting in an agent, to RendezvousHost in cxxrun-rendezvous.
+struct CoordinatorInbox {
+  virtual void on_concluded(std::string const& run_id, Verdict const& verdict) = 0;  ///< once per run
+  virtual void on_run_closed() = 0;  ///< once per run, after `on_concluded`: its last agent is gone
+  /// Never after `on_concluded`.
+  virtual void on_story_event(std::string const& /*run_id*/, story::Event const& /*event*/) {}
+  /// The run of this agent has stopped deciding, or its campaign failed; it is on standby again.
+  virtual void on_stepped_down(SteppedDown const& /*action*/) {}
+  /// An agent's pulses, questions and answers.
+  virtual void on_live(std::string const& /*run_id*/, AgentId /*agent*/, std::string const& /*host*/,
+                       LiveUp&& /*message*/) {}
 };
 
 class Coordinator {
  public:
+  /// `inbox` outlives it.
   Coordinator(boost::asio::io_context& io, store::StoreServer& stores, CoordinatorConfig config,
-              CoordinatorHandlers handlers);
+              CoordinatorInbox& inbox);
   ~Coordinator();
   Coordinator(Coordinator const&) = delete;
   Coordinator& operator=(Coordinator const&) = delete;
@@ -82,15 +82,15 @@ class Coordinator {
   void start_campaign(Campaign campaign);
   /// News from its own agent.
   void tell(std::variant<Withdraw, Learned> news);
-  /// Sends to an agent known from `live`; dropped if that is gone.
+  /// Sends to an agent known from `on_live`; dropped if that is gone.
   void tell(AgentId agent, LiveDown const& message);
-  /// A person wants it of the run of this agent, which is known from `live`.
+  /// A person wants it of the run of this agent, which is known from `on_live`.
   void want(AgentId agent, Wanted wanted);
   /// This agent has a new incarnation, by which others recognise its coordinator.
   void rename(std::string nonce);
   /// Whether the run of this agent decides: opened here or elected, and not stepped down.
   [[nodiscard]] bool leads() const;
-  /// Ends every run as if its user had sent `signal`; `closed` follows for each.
+  /// Ends every run as if its user had sent `signal`; `on_run_closed` follows for each.
   void quit(int signal);
   /// Whether there is no run any more.
   [[nodiscard]] bool idle() const;

@@ -1,6 +1,7 @@
 #include "rendezvous/net/coordinator_link.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -118,30 +119,53 @@ class Lookup : public std::enable_shared_from_this<Lookup> {
   std::string trouble_;
 };
 
-/// An attempt at one candidate: being connected, then greeted.
-struct Attempt {
-  Attempt(boost::asio::io_context& io, tcp::endpoint where) : socket(io), to(std::move(where)) {}
-  tcp::socket socket;
-  tcp::endpoint to;
-  std::shared_ptr<Channel> channel;  ///< once connected
-  bool by_step = false;              ///< it asks for the run by plan.step
-};
-
 }  // namespace
 
-struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Impl> {
-  Impl(boost::asio::io_context& context, LinkHandlers h)
-      : io(context), handlers(std::move(h)), lookup(std::make_shared<Lookup>(context)), timer(context) {}
+struct CoordinatorLink::Impl final : BeatInbox, std::enable_shared_from_this<CoordinatorLink::Impl> {
+  /// An attempt at one candidate: being connected, then greeted.
+  struct Attempt final : ChannelInbox {
+    Attempt(Impl& link, Candidate which)
+        : owner(link.weak_from_this()), candidate(which), socket(link.io), to(link.endpoints[which]) {}
+
+    void on_frame(std::string payload) override {
+      if (auto const link = open_in()) {
+        link->joined ? link->on_message(payload) : link->on_hello_reply(*this, payload);
+      }
+    }
+
+    void on_closed(std::string how, Ended ended) override {
+      if (auto const link = open_in()) {
+        link->joined ? link->on_closed(std::move(how), ended) : link->on_attempt_closed(*this, how, ended);
+      }
+    }
+
+    /// The link, as long as this is its attempt at the candidate.
+    [[nodiscard]] std::shared_ptr<Impl> open_in() const {
+      auto link = owner.lock();
+      bool const open = link && !link->over && link->attempts.contains(candidate);
+      return open && link->attempts.at(candidate).get() == this ? link : nullptr;
+    }
+
+    std::weak_ptr<Impl> owner;
+    Candidate candidate;
+    tcp::socket socket;
+    tcp::endpoint to;
+    std::shared_ptr<Channel> channel;  ///< once connected
+    bool by_step = false;              ///< it asks for the run by plan.step
+  };
+
+  Impl(boost::asio::io_context& context, LinkInbox& events)
+      : io(context), inbox(events), lookup(std::make_shared<Lookup>(context)), timer(context) {}
 
   boost::asio::io_context& io;
-  LinkHandlers handlers;
+  LinkInbox& inbox;
   CallPlan plan;
   std::shared_ptr<Lookup> lookup;
   os::Timer timer;
   Lookup::Addresses addresses;
   std::vector<tcp::endpoint> endpoints;  // of the candidates
   Probing probing;
-  std::map<Candidate, std::shared_ptr<Attempt>> attempts;  // after `joined` only the one that joined
+  std::map<Candidate, std::shared_ptr<Attempt>> attempts;  // once `joined`, only the one that joined
   std::string last_trouble;
   bool by_step = false;              // the next attempt asks for plan.step
   std::string other_job;             // refusal of another job's coordinator: explains more than later failures
@@ -163,22 +187,9 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     };
   }
 
-  /// A handler that runs only as long as the current attempt at this candidate is open.
-  template <class Handler>
-  auto at(Candidate candidate, Handler handler) {
-    return guarded([candidate, attempt = std::weak_ptr(attempts.at(candidate)), handler = std::move(handler)](
-                       Impl& self, auto&&... args) {
-      auto const it = self.attempts.find(candidate);
-      if (it != self.attempts.end() && it->second == attempt.lock()) {
-        auto const here = it->second;  // the handler may close the attempt
-        handler(self, *here, std::forward<decltype(args)>(args)...);
-      }
-    });
-  }
-
   void fail_with(Error error, bool refused = false) {
     stop();
-    handlers.failed(std::move(error), refused);
+    inbox.on_failed(std::move(error), refused);
   }
 
   void stop() {
@@ -280,17 +291,18 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   }
 
   void begin_attempt(Candidate candidate) {
-    auto const made = std::make_shared<Attempt>(io, endpoints[candidate]);
+    auto const made = std::make_shared<Attempt>(*this, candidate);
     attempts[candidate] = made;
-    connect_socket(made, made->to, at(candidate, [candidate](Impl& self, Attempt& attempt, ErrorCode const& error) {
-                     if (error) {
-                       bool const refused = error == boost::asio::error::connection_refused;
-                       self.attempt_failed(candidate, refused ? ProbeFailure::refused : ProbeFailure::silent,
-                                           lacks_port(error) ? kNoPortLeft : error.message());
-                     } else {
-                       self.greet(candidate, attempt);
-                     }
-                   }));
+    connect_socket(made, made->to, [made](ErrorCode const& error) {
+      auto const link = made->open_in();
+      if (link && error) {
+        bool const refused = error == boost::asio::error::connection_refused;
+        link->attempt_failed(made->candidate, refused ? ProbeFailure::refused : ProbeFailure::silent,
+                             lacks_port(error) ? kNoPortLeft : error.message());
+      } else if (link) {
+        link->greet(made);
+      }
+    });
   }
 
   void close_attempt(Candidate candidate) {
@@ -321,25 +333,18 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
 
   // ---- greeting ----------------------------------------------------------------------------------------------
 
-  void greet(Candidate candidate, Attempt& attempt) {
-    connected(probing, candidate, Clock::now());
-    attempt.channel = std::make_shared<Channel>(std::move(attempt.socket));
-    Channel::Handlers on;
-    on.frame = at(candidate, [candidate](Impl& self, Attempt& from, std::string const& payload) {
-      self.joined ? self.on_message(payload) : self.on_hello_reply(candidate, from, payload);
-    });
-    on.closed = at(candidate, [candidate](Impl& self, Attempt& from, std::string how, Ended ended) {
-      self.joined ? self.on_closed(std::move(how), ended) : self.on_attempt_closed(candidate, from, how, ended);
-    });
-    attempt.channel->start(std::move(on), Channel::End::caller, plan.keys);
+  void greet(std::shared_ptr<Attempt> const& attempt) {
+    connected(probing, attempt->candidate, Clock::now());
+    attempt->channel = std::make_shared<Channel>(std::move(attempt->socket));
+    attempt->channel->start(attempt, Channel::End::caller, plan.keys);
     auto words = hello(Hello::Purpose::agent);
-    attempt.by_step = by_step;
+    attempt->by_step = by_step;
     if (by_step) {
       words.run_id = plan.step;
       words.asks = Hello::Asks::meet;
     }
-    words.ends = attempt.channel->ends();
-    attempt.channel->send(encode(words));
+    words.ends = attempt->channel->ends();
+    attempt->channel->send(encode(words));
     continue_probing();
   }
 
@@ -352,9 +357,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   void on_message(std::string const& payload) {
     auto decoded = decode<FromCoordinator>(payload);
     if (auto* const live = decoded ? std::get_if<LiveDown>(&*decoded) : nullptr) {
-      if (handlers.live) {
-        handlers.live(std::move(*live));
-      }
+      inbox.on_live(std::move(*live));
       return;
     }
     if (auto const* const asked = decoded ? std::get_if<AskHost>(&*decoded) : nullptr) {
@@ -372,35 +375,35 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       on_closed("protocol error", Ended::broken);
       return;
     }
-    handlers.message(*std::move(message));
+    inbox.on_message(*std::move(message));
   }
 
-  void on_hello_reply(Candidate candidate, Attempt& from, std::string const& payload) {
+  void on_hello_reply(Attempt const& from, std::string const& payload) {
     auto const decoded = decode<HelloReply>(payload);
     if (!decoded) {
-      attempt_failed(candidate, ProbeFailure::wrong, "it answers but is not a cxxrun coordinator");
+      attempt_failed(from.candidate, ProbeFailure::wrong, "it answers but is not a cxxrun coordinator");
     } else if (decoded->why == HelloReply::Why::other_job || decoded->why == HelloReply::Why::relayed) {
       other_job = decoded->why == HelloReply::Why::other_job ? decoded->refused : other_job;
       by_step = !plan.step.empty() && !from.by_step;
-      attempt_failed(candidate, ProbeFailure::wrong, decoded->refused);
+      attempt_failed(from.candidate, ProbeFailure::wrong, decoded->refused);
     } else if (!plan.coordinator.empty() && decoded->coordinator != plan.coordinator) {
-      attempt_failed(candidate, ProbeFailure::wrong, "another coordinator answers there");
+      attempt_failed(from.candidate, ProbeFailure::wrong, "another coordinator answers there");
     } else if (decoded->why != HelloReply::Why::accepted) {
       fail_with(
           fail(Errc::refused, "refused by the coordinator at " + plan.addresses.front() + ": " + decoded->refused));
     } else {
-      join(candidate, from, *decoded);
+      join(from, *decoded);
     }
   }
 
   /// Joins the first coordinator that has proven itself. The other attempts got nothing but a hello.
-  void join(Candidate candidate, Attempt const& attempt, HelloReply const& answer) {
+  void join(Attempt const& attempt, HelloReply const& answer) {
     timer.cancel();
     joined = true;
     reached = attempt.to;
     channel = attempt.channel;
     relayed = answer.seen != channel->ends();
-    close_all_but(candidate);
+    close_all_but(attempt.candidate);
     if (plan.keys && plan.asks != Hello::Asks::follow) {
       plan.keys->take(*channel->key());
     }
@@ -412,10 +415,10 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       auto const left = plan.job_end ? std::optional(time_left(*plan.job_end, Clock::now())) : std::nullopt;
       channel->send(encode(ToCoordinator(Join{plan.node, plan.terms, left})));
     }
-    handlers.joined(answer);
+    inbox.on_joined(answer);
   }
 
-  void on_attempt_closed(Candidate candidate, Attempt const& from, std::string const& how, Ended ended) {
+  void on_attempt_closed(Attempt const& from, std::string const& how, Ended ended) {
     bool const silent = ended != Ended::broken || how == "connection reset";
     if (is_of_another_run(how)) {
       other_job = how;
@@ -423,13 +426,13 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       log(Level::warn, "cannot authenticate coordinator at " + from.to.address().to_string() + ":" +
                            std::to_string(from.to.port()) + ": " + how + "; trying the next port");
     }
-    attempt_failed(candidate, ProbeFailure::wrong,
+    attempt_failed(from.candidate, ProbeFailure::wrong,
                    silent ? "it closed the connection before a hello, so it is not a cxxrun coordinator" : how);
   }
 
   void on_closed(std::string how, Ended ended) {
     stop();
-    handlers.closed(std::move(how), ended);
+    inbox.on_closed(std::move(how), ended);
   }
 
   // ---- beats -------------------------------------------------------------------------------------------------
@@ -439,20 +442,25 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       return;
     }
     if (!beats) {
-      beats = std::make_shared<BeatLine>(io, reached, hello(Hello::Purpose::beat), plan.keys,
-                                         guarded([](Impl& self, BeatAck const& ack) { self.handlers.beat(ack); }));
+      beats = std::make_shared<BeatLine>(io, reached, hello(Hello::Purpose::beat), plan.keys, weak_from_this());
     }
     beats->send(beat);
   }
+
+  void on_beat_answered(BeatAck const& ack) override {
+    if (!over) {
+      inbox.on_beat(ack);
+    }
+  }
 };
 
-CoordinatorLink::CoordinatorLink(boost::asio::io_context& io, LinkHandlers handlers)
-    : impl_(std::make_shared<Impl>(io, std::move(handlers))) {}
+CoordinatorLink::CoordinatorLink(boost::asio::io_context& io, LinkInbox& inbox)
+    : impl_(std::make_shared<Impl>(io, inbox)) {}
 
 CoordinatorLink::~CoordinatorLink() {
   try {
     close();
-  } catch (...) {  // out of memory: no goodbye is sent, and no handler runs all the same
+  } catch (...) {  // out of memory: no goodbye is sent, and no event follows all the same
   }
 }
 

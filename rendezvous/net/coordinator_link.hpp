@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,26 +19,27 @@ class io_context;
 
 namespace cxxrun::rendezvous {
 
-/// Set in AgentLinks::handlers() (launcher/agent/agent_links.cpp).
-struct LinkHandlers {
-  std::function<void(HelloReply const&)> joined;
-  /// Could not join; no handler follows. `refused`: the host refused, since nothing listens there.
-  std::function<void(Error, bool refused)> failed;
-  std::function<void(ToAgent)> message;
-  std::function<void(BeatAck)> beat;
-  std::function<void(LiveDown)> live{};  ///< may be empty
-  /// The connection ended; no handler follows.
-  std::function<void(std::string how, Ended ended)> closed;
+/// Where the events of a CoordinatorLink go: to AgentLinks::Link.
+struct LinkInbox {
+  virtual void on_joined(HelloReply const& reply) = 0;
+  /// Could not join; nothing follows. `refused`: the host refused, since nothing listens there.
+  virtual void on_failed(Error error, bool refused) = 0;
+  virtual void on_message(ToAgent message) = 0;
+  virtual void on_beat(BeatAck const& /*ack*/) {}
+  virtual void on_live(LiveDown&& /*message*/) {}
+  /// The connection ended; nothing follows.
+  virtual void on_closed(std::string how, Ended ended) = 0;
 };
 
 class CoordinatorLink {
  public:
-  CoordinatorLink(boost::asio::io_context& io, LinkHandlers handlers);
+  /// `inbox` outlives it.
+  CoordinatorLink(boost::asio::io_context& io, LinkInbox& inbox);
   ~CoordinatorLink();
   CoordinatorLink(CoordinatorLink const&) = delete;
   CoordinatorLink& operator=(CoordinatorLink const&) = delete;
 
-  /// Starts the call; `joined` or `failed` follows.
+  /// Starts the call; `on_joined` or `on_failed` follows.
   void call(CallPlan plan);
   /// Tries this port of the same host, too, and next, unless it is a candidate already. No effect after the call, or if
   /// the plan has one port only.
@@ -48,7 +48,7 @@ class CoordinatorLink {
   void send(ToCoordinator const& message);
   /// The same; returns false if it was dropped.
   bool send(LiveUp const& message);
-  /// Sends on a separate connection, which the first beat opens (beat_line.hpp). Dropped before `joined`.
+  /// Sends on a separate connection, which the first beat opens (beat_line.hpp). Dropped before `on_joined`.
   void send_beat(Beat const& beat);
   /// The other end, once joined.
   struct Reached {
@@ -57,7 +57,7 @@ class CoordinatorLink {
     bool relayed = false;  ///< the other side sees other ends, so it may be a relay's (trust/both_ends.hpp)
   };
   [[nodiscard]] std::optional<Reached> reached() const;
-  /// Says goodbye; no handler runs afterwards.
+  /// Says goodbye; no event follows.
   void close();
 
  private:

@@ -35,12 +35,11 @@ void make_known(AgentId id, Peer& peer) {
 
 }  // namespace
 
-/// One listening socket, and its accepting.
+/// One listening socket, its accepting and its pending connections.
 class Peers::Listener : public std::enable_shared_from_this<Peers::Listener> {
  public:
-  using Accepted = std::function<void(Channel::Socket)>;
-
-  explicit Listener(boost::asio::io_context& io) : acceptor_(io), pause_(io) {}
+  Listener(boost::asio::io_context& io, std::weak_ptr<Peers> peers)
+      : acceptor_(io), pause_(io), peers_(std::move(peers)) {}
 
   /// Takes a bound socket and listens on it.
   [[nodiscard]] ErrorCode adopt(os::UniqueFd socket) {
@@ -59,23 +58,14 @@ class Peers::Listener : public std::enable_shared_from_this<Peers::Listener> {
     return error;
   }
 
-  /// Accepts until `close`. Before each connection `hold` says how long to leave callers in the backlog; 0: accept.
-  void accept(Accepted accepted, std::function<Millis()> hold) {
-    accepted_ = std::move(accepted);
-    hold_ = std::move(hold);
-    next();
-  }
-
-  void close() {
-    ErrorCode ignored;
-    pause_.cancel();
-    acceptor_.close(ignored);
-  }
-
- private:
-  void next() {
-    if (auto const wait = hold_(); wait > Millis{0}) {
-      pause_.after(wait, [this] { next(); });
+  /// Accepts until `close`. While too many connections are pending, callers are left in the backlog.
+  void accept() {
+    Admission const admission = next_admission(*pending_, Clock::now());
+    if (auto const peers = peers_.lock(); peers && admission.evicts) {
+      peers->forget(*admission.evicts);
+    }
+    if (admission.hold > Millis{0}) {
+      pause_.after(admission.hold, [this] { accept(); });
       return;
     }
     acceptor_.async_accept([this, self = shared_from_this()](ErrorCode const& error, Channel::Socket socket) {
@@ -87,45 +77,41 @@ class Peers::Listener : public std::enable_shared_from_this<Peers::Listener> {
           told_ = now;
           log(Level::warn, os::explain_refusal("cannot accept a connection (retrying)", error.value()));
         }
-        pause_.after(kAcceptPause, [this] { next(); });
+        pause_.after(kAcceptPause, [this] { accept(); });
         return;
       }
-      accepted_(std::move(socket));
+      if (auto const peers = peers_.lock()) {
+        peers->on_accept(std::move(socket), pending_);
+      }
       if (acceptor_.is_open()) {
-        next();
+        accept();
       }
     });
   }
 
+  void close() {
+    ErrorCode ignored;
+    pause_.cancel();
+    acceptor_.close(ignored);
+  }
+
+ private:
   tcp::acceptor acceptor_;
   os::Timer pause_;
-  Accepted accepted_;
-  std::function<Millis()> hold_;
+  std::weak_ptr<Peers> peers_;
+  std::shared_ptr<PendingConnections> pending_ = std::make_shared<PendingConnections>();
   std::optional<TimePoint> told_;  // when the last failure was logged
 };
 
-Peers::Peers(boost::asio::io_context& io, std::shared_ptr<KeyRing> keys, Handlers handlers)
-    : io_(io), keys_(std::move(keys)), handlers_(std::move(handlers)) {}
+Peers::Peers(boost::asio::io_context& io, std::shared_ptr<KeyRing> keys, PeersInbox& inbox)
+    : io_(io), keys_(std::move(keys)), inbox_(inbox) {}
 
 Result<void> Peers::listen(os::UniqueFd socket) {
-  auto const listener = std::make_shared<Listener>(io_);
+  auto const listener = std::make_shared<Listener>(io_, weak_from_this());
   if (auto const error = listener->adopt(std::move(socket)); error) {
     return fail(Errc::io, "cannot listen on a socket that is open: " + error.message(), error.value());
   }
-  auto const pending = std::make_shared<PendingConnections>();
-  auto const accepted = [weak = weak_from_this(), pending](Channel::Socket connection) {
-    if (auto const self = weak.lock()) {
-      self->on_accept(std::move(connection), pending);
-    }
-  };
-  auto const hold = [weak = weak_from_this(), pending] {
-    Admission const admission = next_admission(*pending, Clock::now());
-    if (auto const self = weak.lock(); self && admission.evicts) {
-      self->forget(*admission.evicts);
-    }
-    return admission.hold;
-  };
-  listener->accept(accepted, hold);
+  listener->accept();
   listeners_.push_back(listener);
   return {};
 }
@@ -136,7 +122,7 @@ bool Peers::is_of_another_user(int socket) {
   auto const owner = owners_.whose(ends);
   bool const other = owner.kind == store::Owner::Kind::other;
   if (other) {
-    handlers_.turned_away(address_text(ends.caller), owner.uid);
+    inbox_.on_peer_turned_away(address_text(ends.caller), owner.uid);
   }
   return other;
 }
@@ -146,7 +132,7 @@ void Peers::on_accept(Channel::Socket socket, std::shared_ptr<PendingConnections
     return;
   }
   AgentId const id = ++last_id_;
-  auto const peer = std::make_shared<Peer>(io_, std::move(socket));
+  auto const peer = std::make_shared<Peer>(io_, weak_from_this(), id, std::move(socket));
   peers_.emplace(id, peer);
   add(*pending, id, peer->from, Clock::now());
   peer->pending = pending;
@@ -155,32 +141,31 @@ void Peers::on_accept(Channel::Socket socket, std::shared_ptr<PendingConnections
     on_closed(id, late->at == Peer::At::hello ? "no hello within 10 s" : "it said hello and did not join within 10 s",
               Ended::broken);
   });
-  Channel::Handlers on;
-  on.frame = [weak = weak_from_this(), id](std::string const& payload) {
-    auto const self = weak.lock();
-    if (!self) {
-      return;
-    }
-    if (auto const it = self->peers_.find(id); it != self->peers_.end()) {
-      auto const caller = it->second;
-      if (caller->pending) {
-        advance(*caller->pending, id, caller->from, self->keys_ ? CallerStage::proven : CallerStage::called);
-      }
-      self->handlers_.frame(id, *caller, payload);
-    }
-  };
-  on.called = [weak = std::weak_ptr(peer), id] {
-    if (auto const caller = weak.lock(); caller && caller->pending) {
-      advance(*caller->pending, id, caller->from, CallerStage::called);
-    }
-  };
-  on.closed = [weak = weak_from_this(), id](std::string how, Ended ended) {
-    if (auto const self = weak.lock()) {
-      self->on_closed(id, std::move(how), ended);
-    }
-  };
   peer->channel->limit(kLongestGreeting);
-  peer->channel->start(std::move(on), Channel::End::called, keys_);
+  peer->channel->start(peer, Channel::End::called, keys_);
+}
+
+void Peer::on_frame(std::string payload) {
+  auto const all = peers.lock();
+  if (!all || !all->find(id)) {  // forgotten meanwhile
+    return;
+  }
+  if (pending) {
+    advance(*pending, id, from, all->keys_ ? CallerStage::proven : CallerStage::called);
+  }
+  all->inbox_.on_peer_frame(id, *this, payload);
+}
+
+void Peer::on_called() {
+  if (pending) {
+    advance(*pending, id, from, CallerStage::called);
+  }
+}
+
+void Peer::on_closed(std::string how, Ended ended) {
+  if (auto const all = peers.lock()) {
+    all->on_closed(id, std::move(how), ended);
+  }
 }
 
 AgentId Peers::admit(AgentId id, RunKey run, std::string host) {
@@ -255,7 +240,7 @@ void Peers::on_closed(AgentId id, std::string how, Ended ended) {
   if (auto const it = peers_.find(id); it != peers_.end()) {
     auto const peer = it->second;
     erase(it);
-    handlers_.lost(id, *peer, std::move(how), ended);
+    inbox_.on_peer_lost(id, *peer, std::move(how), ended);
   }
 }
 

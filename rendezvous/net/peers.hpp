@@ -4,7 +4,6 @@
 // Shell; runs on the thread of the io_context given to it.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,10 +22,18 @@
 
 namespace cxxrun::rendezvous {
 
+class Peers;
+
 /// One connection: an agent's, one for beats, or one for a death notice.
-struct Peer {
-  explicit Peer(boost::asio::io_context& io, Channel::Socket socket)
-      : channel(std::make_shared<Channel>(std::move(socket))), deadline(io) {}
+struct Peer final : ChannelInbox {
+  Peer(boost::asio::io_context& io, std::weak_ptr<Peers> all, AgentId number, Channel::Socket socket)
+      : peers(std::move(all)), id(number), channel(std::make_shared<Channel>(std::move(socket))), deadline(io) {}
+  void on_frame(std::string payload) override;
+  void on_closed(std::string how, Ended ended) override;
+  void on_called() override;
+
+  std::weak_ptr<Peers> peers;
+  AgentId id;
   std::shared_ptr<Channel> channel;
   std::string from = channel->remote_address();  ///< kept here, since a closed socket has no address any more
   std::shared_ptr<PendingConnections> pending;   ///< those of its listener, as long as it is one of them
@@ -40,18 +47,19 @@ struct Peer {
   enum class At { hello, first, member, beat, death_notice } at = At::hello;
 };
 
+/// Where the events of Peers go: to Coordinator::Impl and Board::Shared.
+struct PeersInbox {
+  virtual void on_peer_frame(AgentId id, Peer& peer, std::string const& payload) = 0;
+  /// It is removed already.
+  virtual void on_peer_lost(AgentId id, Peer const& peer, std::string how, Ended ended) = 0;
+  /// Closed unread: in a crowd, a process of this other user on this host called.
+  virtual void on_peer_turned_away(std::string const& /*from*/, std::uint32_t /*uid*/) {}
+};
+
 class Peers : public std::enable_shared_from_this<Peers> {
  public:
-  /// Set in Coordinator::Impl::peer_handlers() (coordinator.cpp).
-  struct Handlers {
-    std::function<void(AgentId, Peer&, std::string const& payload)> frame;
-    std::function<void(AgentId, Peer const&, std::string how, Ended ended)> lost;  ///< it is removed already
-    /// Closed unread: in a crowd, a process of this other user on this host called.
-    std::function<void(std::string const& from, std::uint32_t uid)> turned_away;
-  };
-
-  /// `keys`: how callers prove themselves; null: they need not.
-  Peers(boost::asio::io_context& io, std::shared_ptr<KeyRing> keys, Handlers handlers);
+  /// `keys`: how callers prove themselves; null: they need not. `inbox` outlives it.
+  Peers(boost::asio::io_context& io, std::shared_ptr<KeyRing> keys, PeersInbox& inbox);
 
   /// Accepts on this socket, too, which is bound already. Errors: io.
   [[nodiscard]] Result<void> listen(os::UniqueFd socket);
@@ -65,7 +73,7 @@ class Peers : public std::enable_shared_from_this<Peers> {
   [[nodiscard]] std::shared_ptr<Peer> find(AgentId id) const;
   void send(AgentId id, std::string const& payload);
   void send_beat(AgentId member, std::string const& payload);
-  /// Closes when everything is written, with a member its connection for beats, too; no handler follows.
+  /// Closes when everything is written, with a member its connection for beats, too; no event follows.
   void forget(AgentId id);
   void forget_run(RunKey run);
   /// Closes all connections and listening sockets.
@@ -74,6 +82,7 @@ class Peers : public std::enable_shared_from_this<Peers> {
   [[nodiscard]] RunKey run_of(AgentId id) const;
 
  private:
+  friend Peer;
   class Listener;
   using Entry = std::map<AgentId, std::shared_ptr<Peer>>::iterator;
   [[nodiscard]] bool is_of_another_user(int socket);
@@ -83,7 +92,7 @@ class Peers : public std::enable_shared_from_this<Peers> {
 
   boost::asio::io_context& io_;
   std::shared_ptr<KeyRing> keys_;
-  Handlers handlers_;
+  PeersInbox& inbox_;
   HostOwners owners_;
   std::vector<std::shared_ptr<Listener>> listeners_;
   std::map<AgentId, std::shared_ptr<Peer>> peers_;

@@ -22,8 +22,8 @@ std::uint16_t free_port() {
 
 }  // namespace
 
-Run::Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunHandlers handlers)
-    : io_(io), stores_(stores), config_(std::move(config)), handlers_(std::move(handlers)), timer_(io) {
+Run::Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunInbox& inbox)
+    : io_(io), stores_(stores), config_(std::move(config)), inbox_(inbox), timer_(io) {
   auto& state = machine_.state;
   state.number = config_.number;
   state.roster.fitness.faults = config_.node_faults;
@@ -36,7 +36,7 @@ Run::~Run() {
 }
 
 void Run::feed(Event event) {
-  auto const self = shared_from_this();  // the last handler drops the last reference
+  auto const self = shared_from_this();  // on_run_closed() drops the last reference
   if (auto const* const lost = std::get_if<Lost>(&event)) {
     book_.forget(lost->agent);
   }
@@ -49,12 +49,12 @@ void Run::on_message(AgentId agent, std::string const& host, MemberEnds const& e
   auto decoded = decode<FromAgent>(payload);
   if (!decoded) {
     say({Level::error, "message from " + host + " not understood: " + decoded.error().message(), "message"});
-    handlers_.hang_up(agent);
+    inbox_.hang_up(agent);
     feed(Lost{agent, "protocol error"});
     return;
   }
   if (auto* const live = std::get_if<LiveUp>(&*decoded)) {
-    handlers_.live(agent, host, std::move(*live));
+    inbox_.on_live(config_.id, agent, host, std::move(*live));
     return;
   }
   if (auto* const about = std::get_if<AboutCallers>(&*decoded)) {
@@ -84,7 +84,7 @@ void Run::ask_hosts(std::uint64_t number, std::vector<store::CallerQuestion> con
   auto const inquiry = inquire(book_, config_.policy.store_access, number, questions);
   stores_.tell(store_key(number), inquiry.known);
   for (auto const& [agent, calls] : inquiry.ask) {
-    handlers_.ask_host(agent, calls);
+    inbox_.ask_host(agent, calls);
   }
 }
 
@@ -96,16 +96,16 @@ void Run::say(Line const& line) {
 }
 
 void Run::stepped() {
-  handlers_.progressed(machine_.state.number, machine_.state.restarts.consumed, decides(phase()));
+  inbox_.on_progress(config_.key, machine_.state.number, machine_.state.restarts.consumed, decides(phase()));
 }
 
 void Run::perform(HangUp const& action) {
   book_.forget(action.agent);
-  handlers_.hang_up(action.agent);
+  inbox_.hang_up(action.agent);
 }
 
 void Run::perform(ClaimFence const& action) {
-  handlers_.claim_fence(machine_.state.proposer.decided.members, action.value);
+  inbox_.claim_fence(config_, machine_.state.proposer.decided.members, action.value);
 }
 
 void Run::perform(ArmTimer const& action) {
@@ -155,7 +155,7 @@ std::uint64_t Run::store_key(std::uint64_t number) const {
 void Run::perform(Close const& /*action*/) {
   if (!over_) {
     end();
-    handlers_.closed();
+    inbox_.on_run_closed(config_.key);
   }
 }
 

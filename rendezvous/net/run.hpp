@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +23,7 @@ namespace cxxrun::rendezvous {
 
 struct RunConfig {
   RunKey key = 0;
+  std::string id;
   std::string label;  ///< starts each log line; "" = none
   Policy policy;
   std::uint64_t number = 0;            ///< the last generation number used before
@@ -34,26 +34,27 @@ struct RunConfig {
   PortRange store_ports;
 };
 
-/// Called from within `feed`. None may destroy the Run. Set in Coordinator::Impl::run_handlers() (coordinator.cpp).
-struct RunHandlers {
-  std::function<void(AgentId, ToAgent const&)> tell;
-  std::function<void(AgentId, BeatAck const&)> tell_beat;
-  std::function<void(AgentId, WhoseCalls const&)> ask_host;
-  std::function<void(AgentId, std::string const& host, LiveUp)> live;
-  std::function<void(AgentId)> hang_up;  ///< after everything sent before is written
-  std::function<void(std::uint64_t number, std::uint32_t restarts, bool leads)> progressed;
+/// Where the events of Runs go: to Coordinator::Impl. Called from within `feed`. No function may destroy the Run.
+struct RunInbox {
+  virtual void tell(AgentId agent, ToAgent const& message) = 0;
+  virtual void tell_beat(AgentId agent, BeatAck const& ack) = 0;
+  virtual void ask_host(AgentId agent, WhoseCalls const& calls) = 0;
+  virtual void hang_up(AgentId agent) = 0;  ///< after everything sent before is written
   /// Claim the fence for a decision of the members with this digest; feed the answer as Fenced.
-  std::function<void(std::uint64_t of, AcceptedDecree const&)> claim_fence;
-  std::function<void(SteppedDown const&)> stepped_down;
-  std::function<void(story::Event const&)> happened;
-  std::function<void(Verdict const&)> concluded;  ///< once
-  std::function<void()> closed;                   ///< once, after `concluded` or `stepped_down`; no handler follows
+  virtual void claim_fence(RunConfig const& run, std::uint64_t of, AcceptedDecree const& value) = 0;
+  virtual void on_progress(RunKey run, std::uint64_t number, std::uint32_t restarts, bool leads) = 0;
+  virtual void on_live(std::string const& run_id, AgentId agent, std::string const& host, LiveUp&& message) = 0;
+  virtual void on_story_event(std::string const& run_id, story::Event const& event) = 0;
+  virtual void on_stepped_down(SteppedDown const& action) = 0;
+  virtual void on_concluded(RunConfig const& run, Verdict const& verdict) = 0;  ///< once
+  virtual void on_run_closed(RunKey run) = 0;  ///< once, after `on_concluded` or `on_stepped_down`; nothing follows
 };
 
 class Run : public std::enable_shared_from_this<Run> {
  public:
-  Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunHandlers handlers);
-  ~Run();  ///< Closes its store; no handler runs afterwards.
+  /// `inbox` outlives it.
+  Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunInbox& inbox);
+  ~Run();  ///< Closes its store; no event follows.
   Run(Run const&) = delete;
   Run& operator=(Run const&) = delete;
 
@@ -67,16 +68,16 @@ class Run : public std::enable_shared_from_this<Run> {
   [[nodiscard]] Policy const& policy() const { return config_.policy; }
   void say(Line const& line);
   void stepped();
-  void record(story::Event const& event) { handlers_.happened(event); }
-  void perform(Tell const& action) { handlers_.tell(action.agent, action.message); }
-  void perform(TellBeat const& action) { handlers_.tell_beat(action.agent, action.ack); }
+  void record(story::Event const& event) { inbox_.on_story_event(config_.id, event); }
+  void perform(Tell const& action) { inbox_.tell(action.agent, action.message); }
+  void perform(TellBeat const& action) { inbox_.tell_beat(action.agent, action.ack); }
   void perform(HangUp const& action);
   void perform(ClaimFence const& action);
-  void perform(SteppedDown const& action) { handlers_.stepped_down(action); }
+  void perform(SteppedDown const& action) { inbox_.on_stepped_down(action); }
   void perform(OpenStore const& action);
   void perform(CloseStore const& action) { stores_.close(store_key(action.number)); }
   void perform(ArmTimer const& action);
-  void perform(Conclude const& action) { handlers_.concluded(action.verdict); }
+  void perform(Conclude const& action) { inbox_.on_concluded(config_, action.verdict); }
   void perform(Close const& action);
   void on_message(AgentId agent, MemberEnds const& ends, AboutCallers&& message);
   void ask_hosts(std::uint64_t number, std::vector<store::CallerQuestion> const& questions);
@@ -87,7 +88,7 @@ class Run : public std::enable_shared_from_this<Run> {
   boost::asio::io_context& io_;
   store::StoreServer& stores_;
   RunConfig config_;
-  RunHandlers handlers_;
+  RunInbox& inbox_;
   // step(): rendezvous/membership/membership.cpp
   os::Machine<State, Event> machine_;
   os::Timer timer_;

@@ -90,9 +90,9 @@ class Stranger {
 };
 
 /// One link and everything that it has heard.
-class Caller {
+class Caller final : rendezvous::LinkInbox {
  public:
-  Caller(boost::asio::io_context& io, std::string nonce) : nonce_(std::move(nonce)), link_(io, handlers()) {}
+  Caller(boost::asio::io_context& io, std::string nonce) : nonce_(std::move(nonce)), link_(io, *this) {}
 
   [[nodiscard]] rendezvous::CallPlan plan(std::vector<std::uint16_t> ports, rendezvous::Terms const& terms) const {
     rendezvous::CallPlan plan;
@@ -132,20 +132,16 @@ class Caller {
   rendezvous::Ended ended = rendezvous::Ended::silent;
 
  private:
-  rendezvous::LinkHandlers handlers() {
-    rendezvous::LinkHandlers on;
-    on.joined = [this](rendezvous::HelloReply const& answer) { reply = answer; };
-    on.failed = [this](Error error, bool by_host) {
-      failed = std::move(error);
-      refused = by_host;
-    };
-    on.message = [this](rendezvous::ToAgent message) { messages.push_back(std::move(message)); };
-    on.beat = [this](rendezvous::BeatAck ack) { acks.push_back(ack); };
-    on.closed = [this](std::string how, rendezvous::Ended by) {
-      closed = std::move(how);
-      ended = by;
-    };
-    return on;
+  void on_joined(rendezvous::HelloReply const& answer) override { reply = answer; }
+  void on_failed(Error error, bool by_host) override {
+    failed = std::move(error);
+    refused = by_host;
+  }
+  void on_message(rendezvous::ToAgent message) override { messages.push_back(std::move(message)); }
+  void on_beat(rendezvous::BeatAck const& ack) override { acks.push_back(ack); }
+  void on_closed(std::string how, rendezvous::Ended by) override {
+    closed = std::move(how);
+    ended = by;
   }
 
   std::string nonce_;
@@ -153,11 +149,11 @@ class Caller {
 };
 
 /// A coordinator, and what it has told.
-class Host {
+class Host final : rendezvous::CoordinatorInbox {
  public:
   explicit Host(boost::asio::io_context& io, std::string nonce = "host",
                 std::shared_ptr<rendezvous::KeyRing> keys = nullptr)
-      : coordinator(io, stores_, config(std::move(nonce), std::move(keys)), handlers()) {}
+      : coordinator(io, stores_, config(std::move(nonce), std::move(keys)), *this) {}
 
   std::vector<std::string> stepped_down;
   std::optional<rendezvous::Verdict> verdict;
@@ -170,13 +166,9 @@ class Host {
     config.keys = std::move(keys);
     return config;
   }
-  rendezvous::CoordinatorHandlers handlers() {
-    rendezvous::CoordinatorHandlers on;
-    on.concluded = [this](std::string const&, rendezvous::Verdict const& end) { verdict = end; };
-    on.closed = [this] { closed = true; };
-    on.stepped_down = [this](rendezvous::SteppedDown const& action) { stepped_down.push_back(action.why); };
-    return on;
-  }
+  void on_concluded(std::string const& /*run_id*/, rendezvous::Verdict const& end) override { verdict = end; }
+  void on_run_closed() override { closed = true; }
+  void on_stepped_down(rendezvous::SteppedDown const& action) override { stepped_down.push_back(action.why); }
   store::StoreServer stores_;
 
  public:

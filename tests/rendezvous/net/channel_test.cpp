@@ -15,7 +15,7 @@ using boost::asio::ip::tcp;
 namespace {
 
 /// A Channel whose other end is a plain socket. Nothing is read before `end`.
-struct Connection {
+struct Connection final : ChannelInbox {
   boost::asio::io_context io;
   tcp::acceptor acceptor{io, {boost::asio::ip::address_v4::loopback(), 0}};
   tcp::socket peer{io};
@@ -30,13 +30,12 @@ struct Connection {
     auto accepted = acceptor.accept();
     fd = accepted.native_handle();
     channel = std::make_shared<Channel>(std::move(accepted));
-    Channel::Handlers on;
-    on.frame = [this](std::string payload) { frames.push_back(std::move(payload)); };
-    on.closed = [this](std::string why, Ended by) {
-      how = std::move(why);
-      ended = by;
-    };
-    channel->start(std::move(on), Channel::End::caller);
+    channel->start(std::shared_ptr<ChannelInbox>(channel, this), Channel::End::caller);
+  }
+  void on_frame(std::string payload) override { frames.push_back(std::move(payload)); }
+  void on_closed(std::string why, Ended by) override {
+    how = std::move(why);
+    ended = by;
   }
   void close(bool reset) {
     peer.set_option(boost::asio::socket_base::linger(reset, 0));
