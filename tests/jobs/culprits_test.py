@@ -86,8 +86,8 @@ class Culprits(JobCase):
                 with self.subTest(how=how):
                     rank, agents = self.play(how, restarts=1)
                     self.assertEqual([agent.code for agent in agents], [0, 0], agents[0].stderr)
-                    before = {r: pid for _, r, _, pid, _ in self.events("up", 1)}
-                    after = {r: pid for _, r, _, pid, _ in self.events("up", 2)}
+                    before = {r: pid for _, r, _, pid, *_ in self.events("up", 1)}
+                    after = {r: pid for _, r, _, pid, *_ in self.events("up", 2)}
                     self.assertEqual({r for r in before if before[r] != after.get(r)}, {rank}, agents[0].stderr)
                     self.assertEqual(sum(agent.stdout.count(STATE) for agent in agents), 4)
                     (*_, fell), = self.events("falls", 1)

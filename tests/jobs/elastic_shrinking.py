@@ -1,6 +1,6 @@
 """A DDP training whose nodes go on without one that lacks a rank: elastic_shrinking.py [batch|global] [fails].
 
-Notes in $DIR/events, each line "GENERATION RANK WORD…": `met PID WORLD` in each generation, and of each step that counts
+Notes in $DIR/events, each line "GENERATION RANK WORD…": `up PID WORLD` in each generation, and of each step that counts
 `stepped STEP WORLD EPOCH BEFORE AFTER TIME`: what the sampler has consumed. It trains until the file $DIR/finish is there.
 `fails`: whoever is started outside of a generation, when $DIR/fails is there, ends with 3 before it has made its Elastic. Prints "end
 PID STEPS HASH" of the parameters."""
@@ -42,7 +42,7 @@ steps, seen = FOREVER, 0
 while job.running(steps):
     if job.generation != seen:
         seen = job.generation
-        note("met", os.getpid(), job.world_size)
+        note("up", os.getpid(), job.world_size)
     before = data.state_dict()
     with job.step() as step:
         samples = data.next()

@@ -7,12 +7,12 @@ import time
 import jobs
 from elastic_jobs import ElasticCase
 from jobs import alive, free_port, wait_until
+from shrink_jobs import SIZE, ShrinkCase
 
 GUARD = 300  # seconds: four imports of torch on a busy machine
-SIZE = 509  # samples of elastic_shrinking.py
 
 
-class Shrinking(ElasticCase):
+class Shrinking(ShrinkCase, ElasticCase):
     def start_job(self, *words, nnodes="1:2"):
         self.port = free_port()
         self.agents_of_job = [self.add(0, *words, nnodes=nnodes)]
@@ -25,19 +25,7 @@ class Shrinking(ElasticCase):
                          options=("--restart-delay=0", "--node-rank", str(rank)))
 
     def await_world(self, size, after=0):
-        """(generation, {rank: pid}) of the first one after `after` in which so many ranks have met, and have made a step."""
-        def met():
-            worlds = {}
-            stepped = {generation for generation, *_ in self.noted("stepped")}
-            for generation, rank, pid, world in self.noted("met"):
-                worlds.setdefault((generation, int(world)), {})[rank] = int(pid)
-            found = [(generation, ranks) for (generation, world), ranks in sorted(worlds.items())
-                     if generation > after and world == size == len(ranks) and generation in stepped]
-            return found[0] if found else None
-        try:
-            return wait_until(met, f"a world of {size} after generation {after}", GUARD)
-        except jobs.Hang as hang:
-            raise jobs.Hang(f"{hang}\n" + "\n".join(agent.stderr for agent in self.agents_of_job)) from None
+        return super().await_world(size, after, GUARD)
 
     def kill(self, ranks, rank):
         os.kill(ranks[rank], signal.SIGKILL)
@@ -138,7 +126,7 @@ class Shrinking(ElasticCase):
         self.finish()
         said = "".join(agent.stderr for agent in self.agents_of_job)
         self.assertEqual(said.count('policy "shrink" has no effect with --nnodes 2: '), 1, said)
-        self.assertNotIn("goes on without", said)
+        self.assertNotIn("continues without", said)
 
 
 if __name__ == "__main__":
