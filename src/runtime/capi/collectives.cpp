@@ -38,6 +38,25 @@ static_assert(static_cast<int>(ReduceOp::max) == CXXRUN_MAX && static_cast<int>(
 static_assert(static_cast<int>(Wire::f16) == CXXRUN_WIRE_F16 && static_cast<int>(Wire::bf16) == CXXRUN_WIRE_BF16);
 static_assert(static_cast<int>(Backend::host) == CXXRUN_HOST && static_cast<int>(Backend::nccl) == CXXRUN_NCCL);
 
+/// Calls with the numbers of C that say what the elements are, and how they are reduced.
+std::int32_t move_elements(char const* function, cxxrun_comm* handle, comm::Call what, std::int32_t type,
+                           cxxrun_work** work) {
+  return guarded([&] {
+    what.type = type_of(function, type);
+    return call(function, handle, what, work);
+  });
+}
+// NOLINTNEXTLINE(readability-function-size): the parameters of a reduction
+std::int32_t reduce_elements(char const* function, cxxrun_comm* handle, comm::Call what, std::int32_t type,
+                             std::int32_t op, std::int32_t wire, cxxrun_work** work) {
+  return guarded([&] {
+    what.type = type_of(function, type);
+    what.op = op_of(function, op);
+    what.wire = wire_of(function, wire);
+    return call(function, handle, what, work);
+  });
+}
+
 /// Finds the Work of a handle; throws if there is none.
 std::shared_ptr<Work> work_of(char const* function, cxxrun_work const* handle) {
   auto work = Tables::own().find(handle);
@@ -52,80 +71,44 @@ std::shared_ptr<Work> work_of(char const* function, cxxrun_work const* handle) {
 
 using namespace cxxrun::capi;  // NOLINT(google-build-using-namespace)
 using cxxrun::Stream;
-using cxxrun::comm::Call;
 using cxxrun::comm::Kind;
 
 // NOLINTBEGIN(readability-function-size): the parameters of a collective
 std::int32_t cxxrun_all_reduce(cxxrun_comm* comm, void const* in, void* out, std::size_t count, std::int32_t type,
                                std::int32_t op, std::int32_t wire, float scale, void* stream, cxxrun_work** work) {
-  return guarded([&] {
-    Call const what{.kind = Kind::all_reduce,
-                    .type = type_of("cxxrun_all_reduce", type),
-                    .op = op_of("cxxrun_all_reduce", op),
-                    .wire = wire_of("cxxrun_all_reduce", wire),
-                    .count = count,
-                    .scale = scale,
-                    .in = in,
-                    .out = out,
-                    .stream = Stream{stream}};
-    return call("cxxrun_all_reduce", comm, what, work);
-  });
+  return reduce_elements(
+      "cxxrun_all_reduce", comm,
+      {.kind = Kind::all_reduce, .count = count, .scale = scale, .in = in, .out = out, .stream = {stream}}, type, op,
+      wire, work);
 }
 
 std::int32_t cxxrun_reduce_scatter(cxxrun_comm* comm, void const* in, void* out, std::size_t count, std::int32_t type,
                                    std::int32_t op, std::int32_t wire, float scale, void* stream, cxxrun_work** work) {
-  return guarded([&] {
-    Call const what{.kind = Kind::reduce_scatter,
-                    .type = type_of("cxxrun_reduce_scatter", type),
-                    .op = op_of("cxxrun_reduce_scatter", op),
-                    .wire = wire_of("cxxrun_reduce_scatter", wire),
-                    .count = count,
-                    .scale = scale,
-                    .in = in,
-                    .out = out,
-                    .stream = Stream{stream}};
-    return call("cxxrun_reduce_scatter", comm, what, work);
-  });
+  return reduce_elements(
+      "cxxrun_reduce_scatter", comm,
+      {.kind = Kind::reduce_scatter, .count = count, .scale = scale, .in = in, .out = out, .stream = {stream}}, type,
+      op, wire, work);
 }
 
 std::int32_t cxxrun_all_gather(cxxrun_comm* comm, void const* in, void* out, std::size_t count, std::int32_t type,
                                void* stream, cxxrun_work** work) {
-  return guarded([&] {
-    Call const what{.kind = Kind::all_gather,
-                    .type = type_of("cxxrun_all_gather", type),
-                    .count = count,
-                    .in = in,
-                    .out = out,
-                    .stream = Stream{stream}};
-    return call("cxxrun_all_gather", comm, what, work);
-  });
+  return move_elements("cxxrun_all_gather", comm,
+                       {.kind = Kind::all_gather, .count = count, .in = in, .out = out, .stream = {stream}}, type,
+                       work);
 }
 
 std::int32_t cxxrun_broadcast(cxxrun_comm* comm, void* data, std::size_t count, std::int32_t type, std::int32_t root,
                               void* stream, cxxrun_work** work) {
-  return guarded([&] {
-    Call const what{.kind = Kind::broadcast,
-                    .type = type_of("cxxrun_broadcast", type),
-                    .root = root,
-                    .count = count,
-                    .in = data,
-                    .out = data,
-                    .stream = Stream{stream}};
-    return call("cxxrun_broadcast", comm, what, work);
-  });
+  return move_elements(
+      "cxxrun_broadcast", comm,
+      {.kind = Kind::broadcast, .root = root, .count = count, .in = data, .out = data, .stream = {stream}}, type, work);
 }
 
 std::int32_t cxxrun_all_to_all(cxxrun_comm* comm, void const* in, void* out, std::size_t count, std::int32_t type,
                                void* stream, cxxrun_work** work) {
-  return guarded([&] {
-    Call const what{.kind = Kind::all_to_all,
-                    .type = type_of("cxxrun_all_to_all", type),
-                    .count = count,
-                    .in = in,
-                    .out = out,
-                    .stream = Stream{stream}};
-    return call("cxxrun_all_to_all", comm, what, work);
-  });
+  return move_elements("cxxrun_all_to_all", comm,
+                       {.kind = Kind::all_to_all, .count = count, .in = in, .out = out, .stream = {stream}}, type,
+                       work);
 }
 // NOLINTEND(readability-function-size)
 
