@@ -1,7 +1,6 @@
 #include <cerrno>
 #include <cstring>
 #include <gnu/libc-version.h>
-#include <poll.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "launcher/doctor/look.hpp"
+#include "launcher/doctor/pings.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/report/death.hpp"
 #include "src/base/core/text.hpp"
@@ -117,20 +117,10 @@ std::string call_error(std::string const& address, std::uint16_t port) {
   if (!found) {
     return found.error().context;
   }
-  os::UniqueFd const caller(::socket((*found)->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!caller || ::connect(caller.get(), (*found)->ai_addr, (*found)->ai_addrlen) == 0) {
-    return "";  // no socket: a filter forbids the family, so the listener does not use it either
-  }
-  pollfd ready{caller.get(), POLLOUT, 0};
-  int error = errno;
-  socklen_t size = sizeof error;
-  if (error == EINPROGRESS) {
-    error = ETIMEDOUT;
-    if (::poll(&ready, 1, 1000) == 1) {
-      getsockopt(caller.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-    }
-  }
-  return error == 0 ? "" : address + ": " + std::strerror(error);
+  os::UniqueFd caller;
+  int const error = connect_to(**found, caller, Clock::now() + Millis{1000});
+  // No socket: a filter forbids the family, so the listener does not use it either.
+  return error == 0 || !caller ? "" : address + ": " + std::strerror(error);
 }
 
 void look_at_ports(Facts& facts) {

@@ -11,8 +11,8 @@
 
 #include "rendezvous/trust/secure_channel.hpp"
 #include "src/base/core/text.hpp"
-#include "src/base/os/fd.hpp"
 #include "src/base/os/random.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 #include "src/base/wire/frame.hpp"
 
 namespace cxxrun::launcher::doctor {
@@ -86,22 +86,15 @@ class Caller {
   std::optional<rendezvous::SecureChannel> guard_;
 };
 
-/// 0, or the error number.
+}  // namespace
+
 int connect_to(addrinfo const& address, os::UniqueFd& made, TimePoint deadline) {
   made = os::UniqueFd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!made || (::connect(made.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS)) {
     return errno;
   }
-  if (!ready(made.get(), POLLOUT, deadline)) {
-    return ETIMEDOUT;
-  }
-  int error = 0;
-  socklen_t size = sizeof error;
-  getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  return error;
+  return ready(made.get(), POLLOUT, deadline) ? os::connect_error(made.get()) : ETIMEDOUT;
 }
-
-}  // namespace
 
 std::int64_t wall_us() {
   using std::chrono::system_clock;

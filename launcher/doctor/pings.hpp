@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "cxxrun/error.hpp"
 #include "launcher/doctor/step.hpp"
 #include "rendezvous/trust/key.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/local_address.hpp"
 
 namespace cxxrun::launcher::doctor {
@@ -20,6 +20,10 @@ inline constexpr char const* kAskClock = "clock";
 
 /// Time limit of a name lookup: the first name server may be dead, and the next one answers after 5 s or more.
 inline constexpr Millis kNaming{10'000};
+
+/// Connects, without a spare port (os::begin_connect): a node that has no port left is to be seen. 0, or an error
+/// number; without a socket `made` is empty.
+[[nodiscard]] int connect_to(addrinfo const& address, os::UniqueFd& made, TimePoint deadline);
 
 /// A node to be called by name, as workers do. The constructor starts the lookup on a thread.
 class Callee {

@@ -25,11 +25,9 @@ struct Call {
 
 Call dial(sockaddr_storage const& to) {
   Call call;
-  call.socket.reset(socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   socklen_t const size = to.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  if (call.socket && connect_from_somewhere(call.socket.get(), reinterpret_cast<sockaddr const*>(&to), size) != 0 &&
-      errno != EINPROGRESS) {
-    call.socket.reset();
+  if (auto begun = begin_connect(reinterpret_cast<sockaddr const*>(&to), size)) {
+    call.socket = *std::move(begun);
   }
   return call;
 }

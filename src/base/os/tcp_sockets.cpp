@@ -226,6 +226,9 @@ int bind_somewhere(int fd, sockaddr const* at, socklen_t size) {
   return bound == 0 || errno != EADDRINUSE || port_in(address) != 0 ? bound : bind_to_spare_port(fd, at, size);
 }
 
+namespace {
+
+/// connect(2) of an unbound socket. If the kernel has no port left for it, from a spare port.
 int connect_from_somewhere(int fd, sockaddr const* to, socklen_t size) {
   int const connected = ::connect(fd, to, size);
   if (connected == 0 || errno != EADDRNOTAVAIL) {
@@ -238,6 +241,26 @@ int connect_from_somewhere(int fd, sockaddr const* to, socklen_t size) {
     return -1;
   }
   return ::connect(fd, to, size);
+}
+
+}  // namespace
+
+Result<UniqueFd> begin_connect(sockaddr const* to, socklen_t size) {
+  UniqueFd fd(::socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) {
+    return fail(Errc::io, "cannot make a socket", errno);
+  }
+  if (connect_from_somewhere(fd.get(), to, size) != 0 && errno != EINPROGRESS) {
+    return fail(Errc::closed, "cannot connect", errno);
+  }
+  return fd;
+}
+
+int connect_error(int socket) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
+  return error;
 }
 
 }  // namespace cxxrun::os

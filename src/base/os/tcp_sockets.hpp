@@ -47,7 +47,7 @@ struct Accepted {
 [[nodiscard]] Result<UniqueFd> open_standby(std::string const& loopback = "");
 
 // Another user may take all ports that the kernel hands out (ip_local_port_range). These functions then use a port
-// outside that range. They return -1 with errno, as bind(2) and connect(2) do.
+// outside that range. Those that bind return -1 with errno, as bind(2) does.
 
 /// Binds to a spare port of that address.
 int bind_to_spare_port(int fd, sockaddr const* at, socklen_t size);
@@ -55,7 +55,9 @@ int bind_to_spare_port(int fd, sockaddr const* at, socklen_t size);
 /// bind(2). If `at` leaves the port to the kernel and the kernel has none free, to a spare port.
 int bind_somewhere(int fd, sockaddr const* at, socklen_t size);
 
-/// connect(2) of an unbound socket. If the kernel has no port left for it, from a spare port.
-int connect_from_somewhere(int fd, sockaddr const* to, socklen_t size);
+/// A non-blocking socket that begins to connect there; poll(2) tells when it is done. Errors: io, closed.
+[[nodiscard]] Result<UniqueFd> begin_connect(sockaddr const* to, socklen_t size);
+/// How that ended: 0 or an error number. Asking clears it.
+[[nodiscard]] int connect_error(int socket);
 
 }  // namespace cxxrun::os

@@ -86,22 +86,16 @@ namespace {
 
 // Tries one address.
 Result<os::UniqueFd> connect_to(addrinfo const& address, TimePoint deadline) {
-  os::UniqueFd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (fd.get() < 0) {
-    return fail(Errc::io, "cannot make a socket", errno);
+  auto fd = os::begin_connect(address.ai_addr, address.ai_addrlen);
+  if (!fd) {
+    return fd;
   }
   int const on = 1;
-  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (os::connect_from_somewhere(fd.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
-    return fail(Errc::closed, "cannot connect", errno);
-  }
-  if (!Interruptible::ready(fd.get(), POLLOUT, deadline)) {
+  ::setsockopt(fd->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (!Interruptible::ready(fd->get(), POLLOUT, deadline)) {
     return fail(Errc::timeout, "no answer to the connection attempt");
   }
-  int error = 0;
-  socklen_t length = sizeof error;
-  ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error != 0) {
+  if (int const error = os::connect_error(fd->get()); error != 0) {
     return fail(Errc::closed, "cannot connect", error);
   }
   return fd;

@@ -21,6 +21,7 @@
 #include "src/base/os/fd.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/random.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 #include "src/runtime/cpu/common/waiting.hpp"
 #include "src/runtime/cpu/node/alarm.hpp"
 #include "src/runtime/cpu/rails/rail_link.hpp"
@@ -384,10 +385,7 @@ class RailConnector {
   }
 
   void greet(Dial& dial) {
-    int error = 0;
-    socklen_t length = sizeof error;
-    ::getsockopt(dial.fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) {
+    if (int const error = os::connect_error(dial.fd.get()); error != 0) {
       return retry(dial, fail(Errc::closed, "cannot connect", error).message());
     }
     prepare(dial.fd.get(), dial.channel);

@@ -37,15 +37,7 @@ Result<os::UniqueFd> begin_connect(StoreAddress const& address) {
   if (!found) {
     return found.error();
   }
-  addrinfo const& where = **found;
-  os::UniqueFd fd(::socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) {
-    return fail(Errc::io, "cannot make a socket", errno);
-  }
-  if (os::connect_from_somewhere(fd.get(), where.ai_addr, where.ai_addrlen) != 0 && errno != EINPROGRESS) {
-    return fail(Errc::closed, "cannot connect", errno);
-  }
-  return fd;
+  return os::begin_connect((*found)->ai_addr, (*found)->ai_addrlen);
 }
 
 // No limit on unacknowledged data: a peer that computes for a long time reads nothing and is still alive.
