@@ -482,11 +482,15 @@ class Agent final : public HostingInbox {
   std::shared_ptr<Supervisor> supervisor_ =
       std::make_shared<Supervisor>(io_, pump_, supervisor_handlers(), config_.sockets);
   WorkerMemory memory_{io_, config_.sockets};
-  LiveNode live_node_{io_, config_, machine_.state, *supervisor_,
-                      [this](auto const& message) { return links_.tell(machine_.state.follower.main, message); }};
   std::shared_ptr<HangGuard> hangs_ =
       std::make_shared<HangGuard>(io_, *supervisor_, config_.options, config_.facts, config_.environment,
                                   [this](agent::Event event) { feed(std::move(event)); });
+  LiveNode live_node_{io_,
+                      config_,
+                      machine_.state,
+                      *supervisor_,
+                      *hangs_,
+                      [this](auto const& message) { return links_.tell(machine_.state.follower.main, message); }};
   EndWatch end_watch_{io_, config_.end, end_handlers()};
   std::optional<agent::Exit> exit_;
   std::optional<Error> failed_;

@@ -159,6 +159,9 @@ void Hosting::on_story_event(std::string const& run_id, rendezvous::story::Event
             coordinator_->want(agent, std::move(wanted));
           }
         },
+        [this](rendezvous::AgentId agent, rendezvous::StepTimes const& steps, std::optional<TimePoint> idle_until) {
+          return coordinator_ ? coordinator_->history(agent, steps, idle_until) : std::nullopt;
+        },
         [this, run_id](rendezvous::story::Event const& found) { on_story_event(run_id, found); });
   }
   live_->on_story_event(event, record_->add(event));

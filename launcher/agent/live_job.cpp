@@ -23,11 +23,12 @@ constexpr Millis kGather{100};      // events come in bursts
 constexpr Millis kPaceAgain{10'000};
 constexpr std::size_t kSlack = 64;  // paces that are kept for nodes that come and go
 
-LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want, Happened happened)
+LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want, Known known, Happened happened)
     : io_(io),
       facts_(std::move(facts)),
       tell_(std::move(tell)),
       want_(std::move(want)),
+      known_(std::move(known)),
       happened_(std::move(happened)),
       watch_timer_(io),
       pace_(live::pace_of(live_, false)),
@@ -111,9 +112,7 @@ void LiveJob::on_question(AgentId agent, std::string const& host, rendezvous::As
                                    printable(ask.text) + "\": another version of cxxrun runs there"));
   }
   switch (question->what) {
-    case live::Question::What::status:
-      on_status_asked();
-      return answer(agent, ask.id, live_json(live_, facts_, Clock::now()));
+    case live::Question::What::status: return show(agent, ask.id);
     case live::Question::What::events: return answer(agent, ask.id, lines_json(live_, facts_, question->number));
     case live::Question::What::follow: return follow({agent, ask.id, question->number});
     case live::Question::What::checkpoint:
@@ -121,6 +120,14 @@ void LiveJob::on_question(AgentId agent, std::string const& host, rendezvous::As
     case live::Question::What::stop: return change(agent, host, ask, *question);
     default: return inquire(agent, ask, *question);
   }
+}
+
+void LiveJob::show(AgentId agent, std::uint64_t id) {
+  on_status_asked();
+  if (auto const known = known_(agent, live_.steps, idle_until(live_))) {
+    fold(live_, *known);
+  }
+  answer(agent, id, live_json(live_, facts_, Clock::now()));
 }
 
 /// All processes of a job are of one user, so the one that asks is, too.

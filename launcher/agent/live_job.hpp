@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "rendezvous/membership/events.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/connection.hpp"
+#include "rendezvous/values/history.hpp"
+#include "rendezvous/values/progress.hpp"
 #include "rendezvous/values/story.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/timer.hpp"
@@ -33,10 +36,13 @@ class LiveJob {
   /// Coordinator::want.
   using Want = std::function<void(rendezvous::AgentId, rendezvous::Wanted)>;
 
+  /// Coordinator::history.
+  using Known = std::function<std::optional<rendezvous::History>(rendezvous::AgentId, rendezvous::StepTimes const&,
+                                                                 std::optional<TimePoint> idle_until)>;
   /// Takes an event that the live view has found. It is to be passed to on_story_event(), like any other.
   using Happened = std::function<void(rendezvous::story::Event const&)>;
 
-  LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want, Happened happened);
+  LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want, Known known, Happened happened);
   ~LiveJob();
   LiveJob(LiveJob const&) = delete;
   LiveJob& operator=(LiveJob const&) = delete;
@@ -70,6 +76,7 @@ class LiveJob {
   void change(rendezvous::AgentId agent, std::string const& host, rendezvous::Ask const& ask,
               live::Question const& question);
   void on_answer(rendezvous::AgentId agent, rendezvous::Told told);
+  void show(rendezvous::AgentId agent, std::uint64_t id);
   void answer(rendezvous::AgentId agent, std::uint64_t id, std::string const& text);
   void follow(Follower const& follower);
   void answer_followers();
@@ -83,6 +90,7 @@ class LiveJob {
   live::Facts facts_;
   Tell tell_;
   Want want_;
+  Known known_;
   Happened happened_;
   live::Live live_;
   os::Timer watch_timer_;

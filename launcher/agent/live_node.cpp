@@ -13,6 +13,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include "launcher/hangs/hang_guard.hpp"
 #include "launcher/hangs/hang_text.hpp"
 #include "launcher/hangs/python_stack.hpp"
 #include "launcher/live/live.hpp"
@@ -83,6 +84,17 @@ void read_page(worker::ControlPage const& page, live::Row& row, TimePoint now) {
   }
 }
 
+/// The age of what the newer one of two checkpoints holds: that of `known`, and that of this worker.
+std::optional<Millis> newer(std::optional<Millis> known, worker::ControlPage const& page, TimePoint now) {
+  auto const saved = page.saved.load(std::memory_order_relaxed);
+  if (saved <= 0) {
+    return known;
+  }
+  TimePoint const of{std::chrono::duration_cast<Clock::duration>(std::chrono::nanoseconds(saved))};
+  auto const age = std::max(std::chrono::duration_cast<Millis>(now - of), Millis{0});
+  return std::min(known.value_or(age), age);
+}
+
 }  // namespace
 
 /// The workers of this node that run now.
@@ -98,7 +110,8 @@ struct LiveNode::Running {
 
 class LiveNode::Workers {
  public:
-  Workers(boost::asio::io_context& io, Supervisor& supervisor) : io_(io), supervisor_(supervisor) {}
+  Workers(boost::asio::io_context& io, Supervisor& supervisor, HangGuard const& hangs)
+      : io_(io), supervisor_(supervisor), hangs_(hangs) {}
 
   [[nodiscard]] rendezvous::NodePulse pulse(Running const& running) {
     rendezvous::NodePulse pulse{running.number, running.rank_base, static_cast<std::uint32_t>(live::kFigures), {}};
@@ -110,6 +123,12 @@ class LiveNode::Workers {
         std::copy(looked_[i].begin() + kFirst, looked_[i].end(), row.begin() + kFirst);
       }
       pulse.figures.insert(pulse.figures.end(), row.begin(), row.end());
+      if (auto const* const page = supervisor_.page(i)) {
+        pulse.saved = newer(pulse.saved, *page, now);
+      }
+    }
+    if (running.number != 0) {
+      pulse.steps = ago(hangs_.steps(running.number), now);
     }
     return pulse;
   }
@@ -246,6 +265,7 @@ class LiveNode::Workers {
 
   boost::asio::io_context& io_;
   Supervisor& supervisor_;
+  HangGuard const& hangs_;
   std::map<std::uint32_t, Used> used_;  ///< by local rank
   std::vector<live::Row> looked_;       ///< by local rank, of the generation `looked_in_`
   std::uint64_t looked_in_ = 0;
@@ -320,12 +340,12 @@ struct LiveNode::Waiting {
 // ---- pulses, questions and answers ------------------------------------------------------------------------------
 
 LiveNode::LiveNode(boost::asio::io_context& io, AgentConfig const& config, agent::State const& state,
-                   Supervisor& supervisor, Send send)
+                   Supervisor& supervisor, HangGuard const& hangs, Send send)
     : io_(io),
       config_(config),
       state_(state),
       send_(std::move(send)),
-      workers_(std::make_unique<Workers>(io, supervisor)),
+      workers_(std::make_unique<Workers>(io, supervisor, hangs)),
       timer_(io),
       look_timer_(io) {}
 

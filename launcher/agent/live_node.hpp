@@ -24,6 +24,7 @@ class io_context;
 
 namespace cxxrun::launcher {
 
+class HangGuard;
 class Supervisor;
 
 class LiveNode {
@@ -32,7 +33,7 @@ class LiveNode {
   using Send = std::function<bool(rendezvous::LiveUp const&)>;
   /// All references outlive it.
   LiveNode(boost::asio::io_context& io, AgentConfig const& config, agent::State const& state, Supervisor& supervisor,
-           Send send);
+           HangGuard const& hangs, Send send);
   ~LiveNode();
   LiveNode(LiveNode const&) = delete;
   LiveNode& operator=(LiveNode const&) = delete;

@@ -35,7 +35,11 @@ void take(Live& live, story::Formed const& event, TimePoint now) {
   live.ranks = event.ranks;
   live.restarts = event.restarts;
   live.members.clear();
+  live.steps = {};
   live.windows = {};
+}
+void take(Live& live, story::NodeLost const& /*event*/, TimePoint /*now*/) {
+  ++live.nodes_lost;
 }
 void take(Live& live, story::Started const& /*event*/, TimePoint now) {
   enter(live, Phase::running, now);
@@ -56,6 +60,7 @@ void take(Live& live, story::TookOver const& event, TimePoint now) {
   enter(live, Phase::waiting, now, "another node has taken the job over");
   live.generation = event.generation;
   live.ranks = event.known.ranks;
+  live.steps = {};
 }
 void take(Live& live, story::SteppedDown const& event, TimePoint now) {
   enter(live, Phase::waiting, now, event.why);
@@ -65,7 +70,7 @@ void take(Live& live, story::SteppedDown const& event, TimePoint now) {
 void take(Live& live, story::Concluded const& event, TimePoint now) {
   enter(live, Phase::over, now, event.summary);
 }
-/// Events of single nodes are kept as lines alone.
+/// Others are kept as lines alone.
 template <class Other>
 void take(Live& /*live*/, Other const& /*event*/, TimePoint /*now*/) {}
 
@@ -145,6 +150,32 @@ void fold(Live& live, rendezvous::AgentId agent, std::string const& host, NodePu
   for (std::size_t i = 0; i < workers; ++i) {
     note_speed(member.speeds[i], row_of(member.pulse, i), now);
   }
+  if (member.pulse.number == live.generation) {
+    live.steps = both(live.steps, at(member.pulse.steps, now));
+  }
+  if (auto const age = member.pulse.saved) {
+    live.saved = std::max(live.saved.value_or(now - *age), now - *age);
+  }
+}
+
+void fold(Live& live, rendezvous::History const& known) {
+  live.account = live.account.value_or(known.account);
+  for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {
+    live.account->spent[i] = std::max(live.account->spent[i], known.account.spent[i]);
+  }
+  live.steps_known = live.steps_known || known.steps;
+}
+
+std::optional<TimePoint> idle_until(Live const& live) {
+  std::size_t ranks = 0;
+  std::optional<TimePoint> oldest;
+  for (auto const& [agent, member] : live.members) {
+    if (member.pulse.number == live.generation && !member.speeds.empty()) {
+      ranks += member.speeds.size();
+      oldest = std::min(oldest.value_or(member.heard), member.heard);
+    }
+  }
+  return live.steps.first || ranks != live.ranks ? std::nullopt : oldest;
 }
 
 // ---- who is slow ------------------------------------------------------------------------------------------------
@@ -353,6 +384,18 @@ std::string live_json(Live const& live, Facts const& facts, TimePoint now) {
   put(text, "restarts", live.restarts);
   if (facts.max_restarts) {
     put(text, "max_restarts", *facts.max_restarts);
+  }
+  put(text, "nodes_lost", live.nodes_lost);
+  put(text, "checkpoint_ago_ms", live.saved, now);
+  if (live.account) {
+    text += "\"account\":{";
+    for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {
+      auto const spent = static_cast<rendezvous::Spent>(i);
+      put(text, (std::string(name_of(spent)) + "_ms").c_str(), std::to_string((*live.account)[spent].count()));
+    }
+    put(text, "steps_known", live.steps_known ? "true" : "false");
+    close(text, '}');
+    text += ',';
   }
   put(text, "why", quoted(live.why));
   text += "\"slow\":[";

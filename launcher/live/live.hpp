@@ -18,6 +18,8 @@
 #include "launcher/live/slow.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/connection.hpp"
+#include "rendezvous/values/history.hpp"
+#include "rendezvous/values/progress.hpp"
 #include "rendezvous/values/story.hpp"
 #include "src/base/core/time.hpp"
 
@@ -103,7 +105,12 @@ struct Live {
   std::uint32_t nodes = 0;  ///< of the generation
   std::uint32_t ranks = 0;  ///< of the generation
   std::uint32_t restarts = 0;
-  std::string why;  ///< why the job stops, waits or is over
+  std::uint32_t nodes_lost = 0;                ///< as far as this coordinator knows
+  rendezvous::StepTimes steps;                 ///< of the generation, as far as pulses have told
+  std::optional<TimePoint> saved;              ///< the state that the newest known checkpoint holds is of this instant
+  std::optional<rendezvous::Account> account;  ///< as it was known last
+  bool steps_known = false;                    ///< the program has told of a training step
+  std::string why;                             ///< why the job stops, waits or is over
   std::map<rendezvous::AgentId, Member> members;
   std::optional<TimePoint> swept;  ///< when silent members were last removed
   Windows windows;
@@ -115,6 +122,12 @@ struct Live {
 /// `line`: the event as a line of events.jsonl.
 void fold(Live& live, rendezvous::story::Event const& event, std::string line, TimePoint now);
 void fold(Live& live, rendezvous::AgentId agent, std::string const& host, rendezvous::NodePulse pulse, TimePoint now);
+/// `known`: the coordinator's so_far() (rendezvous/history/ledger.hpp). No part of the account becomes less: programs
+/// that read it take a smaller one for the begin of a new count.
+void fold(Live& live, rendezvous::History const& known);
+/// Until when no worker of the generation had completed a step, according to the pulses. Nothing: one has, or not all
+/// nodes have told.
+[[nodiscard]] std::optional<TimePoint> idle_until(Live const& live);
 
 /// Whether ranks have become slow, or are no more. To be called after each pulse.
 [[nodiscard]] std::vector<rendezvous::story::Slow> look_for_slow(Live& live, TimePoint now);

@@ -146,6 +146,9 @@ class RendezvousHost final : public rendezvous::CoordinatorInbox {
           io_, live::Facts{run_id, host_, "", std::nullopt, ""},
           [this](auto agent, auto const& message) { coordinator_.tell(agent, message); },
           [this](auto agent, auto wanted) { coordinator_.want(agent, std::move(wanted)); },
+          [this](auto agent, auto const& steps, auto idle_until) {
+            return coordinator_.history(agent, steps, idle_until);
+          },
           [this, run_id](auto const& found) { on_story_event(run_id, found); });
     }
     live->on_story_event(event, records_.add(run_id, event));

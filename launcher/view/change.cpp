@@ -8,10 +8,15 @@ namespace cxxrun::launcher::view {
 std::string what_follows(Table const& table, Verb verb) {
   auto const ranks = counted(table.ranks, "rank") + " on " + counted(table.nodes, "node");
   std::string text = table.run_id + " " + judge(table).sentence + "\n";
+  auto const last = table.checkpoint_age ? last_checkpoint_text(*table.checkpoint_age) : "";
   if (verb == Verb::checkpoint) {
-    return text + ranks + ": each that looks, by checkpoint_wanted(), is asked to save. No worker is stopped.\n";
+    return text + (last.empty() ? "" : last + "\n") + ranks +
+           ": each that looks, by checkpoint_wanted(), is asked to save. No worker is stopped.\n";
   }
   text += ranks + ": all are stopped, and have --shutdown-timeout to save; what they do not save is lost.\n";
+  if (!last.empty()) {
+    text += last + ": that much is " + (verb == Verb::restart ? "done again" : "lost") + " unless they save\n";
+  }
   return text + (verb == Verb::restart ? "They start again as the next generation; no restart is used up.\n"
                                        : "The job ends with exit code 130, and is not queued again.\n");
 }

@@ -47,6 +47,10 @@ std::uint64_t most_of(std::vector<Placed> const& workers, std::uint64_t Worker::
   return most;
 }
 
+std::string percent_text(std::uint64_t permille) {
+  return std::to_string(permille / 10) + "." + std::to_string(permille % 10) + " %";
+}
+
 bool is_slow(Table const& table, Worker const& worker) {
   return std::any_of(table.slow.begin(), table.slow.end(), [&](Table::Slow const& slow) {
     return worker.rank >= slow.rank && worker.rank - slow.rank < slow.ranks;

@@ -25,6 +25,9 @@ struct Placed {
 [[nodiscard]] std::optional<Millis> newest_step(std::vector<Placed> const& workers);
 [[nodiscard]] std::uint64_t most_of(std::vector<Placed> const& workers, std::uint64_t Worker::*number);
 
+/// "90.2 %", of 902.
+[[nodiscard]] std::string percent_text(std::uint64_t permille);
+
 /// Whether the worker is a slow one, or on a slow node.
 [[nodiscard]] bool is_slow(Table const& table, Worker const& worker);
 

@@ -1,4 +1,4 @@
-#include "launcher/view/metrics.hpp"
+#include "cxxrun/version.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launcher/view/figures.hpp"
+#include "launcher/view/metrics.hpp"
 #include "launcher/view/status_text.hpp"
 #include "src/base/core/text.hpp"
 
@@ -75,8 +76,28 @@ void say_job(Metrics& metrics, Table const& table) {
   metrics.gauge("ranks", "Ranks of the generation.", std::to_string(table.ranks));
   metrics.begin("restarts_total", "counter", "Restarts that were used up.");
   metrics.sample(std::to_string(table.restarts));
+  if (table.nodes_lost) {
+    metrics.begin("nodes_lost_total", "counter", "Nodes that were lost, as far as the coordinator knows.");
+    metrics.sample(std::to_string(*table.nodes_lost));
+  }
   if (table.max_restarts) {
     metrics.gauge("restarts_limit", "Restarts that the job has.", std::to_string(*table.max_restarts));
+  }
+}
+
+void say_account(Metrics& metrics, Table const& table) {
+  if (table.account) {
+    metrics.begin("spent_seconds_total", "counter", "Time of the job, as far as it is known what it was spent on.");
+    for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {
+      metrics.sample(in_seconds(table.account->spent[i]), {{"on", name_of(static_cast<rendezvous::Spent>(i))}});
+    }
+  }
+  if (auto const permille = goodput(table)) {
+    metrics.gauge("goodput_ratio", "The part of the time of the job that was training.", as_ratio(*permille));
+  }
+  if (table.checkpoint_age) {
+    metrics.gauge("checkpoint_age_seconds", "Age of what the newest known checkpoint holds.",
+                  in_seconds(*table.checkpoint_age));
   }
 }
 
@@ -162,7 +183,11 @@ void say_ranks(Metrics& metrics, std::vector<Placed> const& workers) {
 std::string metrics_text(Table const& table, bool all) {
   Metrics metrics(table.run_id);
   auto const workers = workers_now(table);
+  metrics.gauge("build_info", "The version of cxxrunctl.", "1",
+                {{"version", std::to_string(CXXRUN_VERSION_MAJOR) + "." + std::to_string(CXXRUN_VERSION_MINOR) + "." +
+                                 std::to_string(CXXRUN_VERSION_PATCH)}});
   say_job(metrics, table);
+  say_account(metrics, table);
   say_steps(metrics, workers);
   say_slow(metrics, table);
   say_nodes(metrics, table);

@@ -68,11 +68,11 @@ function show() {
   $('says').className = over ? '' : !v.well ? 'bad' : v.slow.length ? 'warn' : 'good'
   set($('heard'), v.says.replace(/[0-9][0-9.:]*/g, ''))  // read aloud when it changes, and not for each step
   const figures = [['step', v.steps === null ? '-' : number(v.steps)], ['s a step', v.step_ms === null ? '-' : seconds(v.step_ms)],
-    ['restarts', v.restarts + (v.max_restarts === null ? '' : ' of ' + v.max_restarts)], ['generation', v.generation],
+    ['goodput', v.goodput ?? '-'], ['restarts', v.restarts + (v.max_restarts === null ? '' : ' of ' + v.max_restarts)], ['generation', v.generation],
     ['nodes', v.nodes], ['ranks', number(v.ranks)], ['elapsed', clock(v.job_s)], ['coordinated on', v.coordinator]]
   if (!$('figures').childElementCount) figures.forEach(([name]) => { const d = el('div'); d.append(el('dt', name), el('dd')); $('figures').append(d) })
   figures.forEach(([, value], i) => set($('figures').children[i].lastChild, value))
-  slow(); grid(); nodes(); far(); one()
+  slow(); spent(); grid(); nodes(); far(); one()
 }
 
 // Rows of texts; a cell may also be a number, {n}, a {state}, or the button of a {rank}. Only what differs is touched, so that a focus stays.
@@ -99,6 +99,13 @@ function slow() {
   fill($('slow-rows'), v.slow.map(([rank, ranks, host, late, percent, spent, source]) =>
     [{rank, text: ranks > 1 ? rank + '-' + (rank + ranks - 1) : rank}, host, {n: seconds(late) + ' s (' + percent + ' %)'},
       (spent ? spent + '; ' : '') + 'by its ' + (sources[source] || source)]))
+}
+function spent() {
+  const percent = s => (100 * s / Math.max(v.job_s, 1)).toFixed(1) + ' %'
+  const rows = v.spent.filter(([, s]) => s).map(([name, s]) => [name, {n: clock(s)}, {n: percent(s)}])
+  if (v.checkpoint_s !== null) rows.push(['last checkpoint', {n: clock(v.checkpoint_s)}, 'ago'])
+  $('spent').hidden = !rows.length
+  fill($('spent-rows'), rows)
 }
 const figuresOf = (behind, unbegun, extra, waits, memory, cpu) => [{n: v.steps === null ? '-' : number(v.steps - behind)},
   {n: extra === null || v.step_ms === null ? '-' : seconds(v.step_ms + extra)}, {n: number(v.begun - unbegun)}, {n: waits}, {n: number(memory)}, {n: cpu}]

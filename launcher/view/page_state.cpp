@@ -128,6 +128,15 @@ Value slow_of(Table const& table) {
   return rows;
 }
 
+/// [what, seconds] of each part; none: not known.
+Value account_of(Table const& table) {
+  auto spent = Value::array();
+  for (std::size_t i = 0; table.account && i < rendezvous::kSpentKinds; ++i) {
+    spent.push_back({name_of(static_cast<rendezvous::Spent>(i)), table.account->spent[i].count() / 1000});
+  }
+  return spent;
+}
+
 Value events_of(Table const& table) {
   auto rows = Value::array();
   for (auto const& event : table.events) {
@@ -186,6 +195,10 @@ PageState page_state(Table const& table) {
   put("job_s", seconds(table.job_age));
   put("generation", table.generation);
   put("generation_s", seconds(table.generation_age));
+  auto const trained = goodput(table);
+  put("goodput", trained ? Value(percent_text(*trained)) : Value());
+  put("spent", account_of(table));
+  put("checkpoint_s", seconds(table.checkpoint_age));
   put("restarts", table.restarts);
   put("max_restarts", table.max_restarts ? Value(*table.max_restarts) : Value());
   put("nodes", table.nodes);

@@ -136,10 +136,30 @@ std::string head_text(Table const& table) {
                       (table.ranks > 0 ? "; " + counted(table.ranks, "rank") : "") +
                       (table.nodes > 0 ? " on " + counted(table.nodes, "node") : ""),
                   2);
-  return plain(text + wrapped("restarts " + std::to_string(table.restarts) +
+  auto const trained = goodput(table);
+  return plain(text + wrapped((trained ? "goodput " + percent_text(*trained) + "; " : "") + "restarts " +
+                                  std::to_string(table.restarts) +
                                   (table.max_restarts ? " of " + std::to_string(*table.max_restarts) : "") +
                                   "; coordinated on " + table.coordinator,
                               1));
+}
+
+std::string account_text(Table const& table) {
+  std::string text;
+  for (std::size_t i = 0; table.account && i < rendezvous::kSpentKinds; ++i) {
+    if (auto const part = table.account->spent[i]; part > Millis{0}) {
+      text += (text.empty() ? "spent: " : ", ") + std::string(name_of(static_cast<rendezvous::Spent>(i))) + " " +
+              elapsed_text(part);
+    }
+  }
+  if (table.checkpoint_age) {
+    text += (text.empty() ? "" : "; ") + last_checkpoint_text(*table.checkpoint_age);
+  }
+  return text;
+}
+
+std::string last_checkpoint_text(Millis age) {
+  return "last checkpoint " + elapsed_text(age) + " ago";
 }
 
 std::string event_text(Table const& table, Table::Event const& event) {
@@ -148,6 +168,9 @@ std::string event_text(Table const& table, Table::Event const& event) {
 
 std::string status_text(Table const& table, bool all) {
   auto text = head_text(table);
+  if (auto const account = account_text(table); all && !account.empty()) {
+    text += wrapped(account, 3);
+  }
   auto const shown = nodes_by(table, Column::ranks);
   auto const idle = table.members.size() - shown.size();
   text += shown.empty() ? "" : head_row() + "\n";

@@ -18,6 +18,10 @@ struct Judgement {
 
 /// How the job is, what it is, and who coordinates it: at most 6 lines of 80 columns of ASCII.
 [[nodiscard]] std::string head_text(Table const& table);
+/// What the time was spent on so far, and how old the newest checkpoint is; "": nothing is known.
+[[nodiscard]] std::string account_text(Table const& table);
+/// "last checkpoint 0:12:04 h ago"
+[[nodiscard]] std::string last_checkpoint_text(Millis age);
 /// What has happened, and how long ago: a line without its end.
 [[nodiscard]] std::string event_text(Table const& table, Table::Event const& event);
 /// ASCII, at most 80 columns; at most 24 lines unless `all`.

@@ -110,6 +110,18 @@ Node read_node(Json const& json, std::vector<std::string> const& columns) {
   return node;
 }
 
+std::optional<rendezvous::Account> read_account(Json const& json) {
+  if (!json.is_object()) {
+    return std::nullopt;
+  }
+  rendezvous::Account account;
+  for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {
+    auto const spent = static_cast<rendezvous::Spent>(i);
+    account[spent] = wait(at(json, (name_of(spent) + std::string("_ms")).c_str())).value_or(Millis{0});
+  }
+  return account;
+}
+
 Table::Event read_event(Json const& json) {
   auto const& seconds = at(json, "at_s");
   double const at_ms = seconds.is_number() ? seconds.get<double>() * 1000 : 0;
@@ -151,6 +163,10 @@ Result<Table> read_table(std::string const& answer) {
   table.ranks = number(json, "ranks");
   table.restarts = number(json, "restarts");
   table.max_restarts = number(at(json, "max_restarts"));
+  table.nodes_lost = number(at(json, "nodes_lost"));
+  table.checkpoint_age = wait(at(json, "checkpoint_ago_ms"));
+  table.account = read_account(at(json, "account"));
+  table.steps_known = at(at(json, "account"), "steps_known") == true;
   table.why = text(json, "why");
   std::vector<std::string> columns;
   for (auto const& name : at(json, "figures")) {
@@ -179,6 +195,14 @@ Result<Table> read_table(std::string const& answer) {
 
 Result<Table> read_table(Result<std::string> const& answer) {
   return answer ? read_table(*answer) : answer.error();
+}
+
+std::optional<std::uint64_t> goodput(Table const& table) {
+  if (!table.account || !table.steps_known || table.job_age <= Millis{0}) {
+    return std::nullopt;
+  }
+  auto const training = std::min((*table.account)[rendezvous::Spent::training], table.job_age);
+  return static_cast<std::uint64_t>(training.count() * 1000 / table.job_age.count());
 }
 
 std::vector<std::uint32_t> slow_ranks(Table const& table, std::size_t most) {
@@ -284,6 +308,22 @@ std::string table_json(Table const& table, std::string const& says, bool well) {
             {"why", table.why}};
   if (table.max_restarts) {
     json["max_restarts"] = *table.max_restarts;
+  }
+  if (table.nodes_lost) {
+    json["nodes_lost"] = *table.nodes_lost;
+  }
+  if (table.checkpoint_age) {
+    json["checkpoint_ago_ms"] = table.checkpoint_age->count();
+  }
+  if (table.account) {
+    auto& account = json["account"] = Json::object();
+    for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {
+      account[name_of(static_cast<rendezvous::Spent>(i)) + std::string("_ms")] = table.account->spent[i].count();
+    }
+    account["steps_known"] = table.steps_known;
+    if (auto const permille = goodput(table)) {
+      account["goodput_percent"] = static_cast<double>(*permille) / 10;
+    }
   }
   auto& all_slow = json["slow"] = Json::array();
   for (auto const& slow : table.slow) {

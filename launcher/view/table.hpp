@@ -13,6 +13,7 @@
 
 #include "cxxrun/error.hpp"
 #include "launcher/live/question.hpp"
+#include "rendezvous/values/history.hpp"
 #include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher::view {
@@ -56,6 +57,10 @@ struct Table {
   std::uint64_t ranks = 0;
   std::uint64_t restarts = 0;
   std::optional<std::uint64_t> max_restarts;
+  std::optional<std::uint64_t> nodes_lost;  ///< as far as the coordinator knows
+  std::optional<Millis> checkpoint_age;     ///< of the state that the newest known checkpoint holds
+  std::optional<rendezvous::Account> account;
+  bool steps_known = false;  ///< the program has told of a training step
   std::string why;
   std::vector<Node> members;  ///< ordered by the ranks of their workers
   struct Slow {
@@ -82,6 +87,8 @@ struct Table {
 /// The same of an answer that may not have come.
 [[nodiscard]] Result<Table> read_table(Result<std::string> const& answer);
 
+/// Training in thousandths of the time of the job so far, rounded down. Nothing: the program tells of no steps.
+[[nodiscard]] std::optional<std::uint64_t> goodput(Table const& table);
 /// The ranks that are slow, at most so many.
 [[nodiscard]] std::vector<std::uint32_t> slow_ranks(Table const& table, std::size_t most);
 

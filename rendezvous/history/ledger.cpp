@@ -35,6 +35,24 @@ Trained trained(Ledger const& ledger, bool failed, TimePoint end) {
           to};
 }
 
+/// What the time until the first step of a generation counts as.
+Spent before_steps(History const& history) {
+  return owes(history) ? Spent::lost : Spent::startup;
+}
+
+/// Books what the workers that run, or have run, have done until `end`.
+std::vector<story::Stretch> book_run(Ledger& ledger, bool failed, TimePoint end) {
+  auto const [from, checkpoints, to] = trained(ledger, failed, end);
+  ledger.history.steps = ledger.history.steps || ledger.steps.first;
+  std::vector<story::Stretch> booked;
+  for (auto const& [until, on] : {std::pair(from, before_steps(ledger.history)),
+                                  std::pair(checkpoints, Spent::training), std::pair(to, Spent::checkpoint)}) {
+    auto const more = book(ledger, until, on);
+    booked.insert(booked.end(), more.begin(), more.end());
+  }
+  return booked;
+}
+
 }  // namespace
 
 Millis age(Ledger const& ledger, TimePoint now) {
@@ -87,26 +105,39 @@ std::vector<story::Stretch> close_generation(Ledger& ledger, PastGeneration what
     return {};
   }
   TimePoint const end = std::clamp(ledger.stopping.value_or(now), *ledger.running, std::max(now, *ledger.running));
-  History& history = ledger.history;
-  auto const [from, checkpoints, to] = trained(ledger, what.failed, end);
-  history.steps = history.steps || ledger.steps.first;
-  std::vector<story::Stretch> booked;
-  auto const add = [&](TimePoint until, Spent on) {
-    auto more = book(ledger, until, on);
-    booked.insert(booked.end(), more.begin(), more.end());
-  };
-  add(from, owes(history) ? Spent::lost : Spent::startup);
-  add(checkpoints, Spent::training);
-  add(to, Spent::checkpoint);
+  auto booked = book_run(ledger, what.failed, end);
   what.began = age(ledger, *ledger.running);
   what.ran = age(ledger, end) - what.began;
   what.lost = Millis{0};
-  history.past.push_back(std::move(what));
-  drop_oldest(history, kPastKept);
-  add(now, history.past.back().failed ? Spent::lost : Spent::stopping);
+  bool const failed = what.failed;
+  ledger.history.past.push_back(std::move(what));
+  drop_oldest(ledger.history, kPastKept);
+  auto const after = book(ledger, now, failed ? Spent::lost : Spent::stopping);
+  booked.insert(booked.end(), after.begin(), after.end());
   ledger.running.reset();
   ledger.stopping.reset();
   return booked;
+}
+
+std::optional<History> so_far(Ledger ledger, StepTimes const& steps, std::optional<TimePoint> idle_until) {
+  if (!ledger.running) {
+    if (idle_until) {
+      (void)book_wait(ledger, *idle_until);
+    }
+    return std::move(ledger.history);
+  }
+  ledger.steps = both(ledger.steps, steps);
+  auto const& known = ledger.steps;
+  if (!known.first && !idle_until) {
+    return std::nullopt;
+  }
+  if (known.first || ledger.history.steps) {
+    auto const end = known.first ? known.last.value_or(*known.first) : *idle_until;
+    (void)book_run(ledger, true, std::max(std::min(end, ledger.stopping.value_or(end)), *ledger.running));
+  } else {  // it may be a program that tells of no steps
+    (void)book(ledger, *ledger.running, before_steps(ledger.history));
+  }
+  return std::move(ledger.history);
 }
 
 std::string decree_text(std::string const& text) {

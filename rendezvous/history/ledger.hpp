@@ -2,7 +2,8 @@
 //
 // Time is booked from the start on, without gaps and never twice: the account is complete up to the moment booked last,
 // which is its total. What a generation has trained is known only when it has ended, so nothing is booked while workers
-// run. For checkpoints it is known how long they took, but not when: they are booked at the end of the training.
+// run; so_far() tells what is known by then. For checkpoints it is known how long they took, but not when: they are
+// booked at the end of the training.
 #pragma once
 
 #include <optional>
@@ -45,6 +46,12 @@ void note_steps(Ledger& ledger, StepsAgo const& reported, TimePoint now);
 /// All workers of the generation have ended: books its time and appends it to the past. `what` has its identity and why
 /// it ended; the times are filled in. Does nothing if no workers have run.
 [[nodiscard]] std::vector<story::Stretch> close_generation(Ledger& ledger, PastGeneration what, TimePoint now);
+
+/// The history as it is told while the job runs: with what is known of the time that is not booked yet. Of workers that
+/// run that is the time up to their newest step: whether what follows is training is seen later. `steps`: what they
+/// have told of, beside the ledger. `idle_until`: no worker has completed a step, or none runs, until then; unset: not
+/// known. Nothing: workers run, and what they have done is not known.
+[[nodiscard]] std::optional<History> so_far(Ledger ledger, StepTimes const& steps, std::optional<TimePoint> idle_until);
 
 /// The text as a decree has it: short printable ASCII, so that every voter holds the same bytes.
 [[nodiscard]] std::string decree_text(std::string const& text);

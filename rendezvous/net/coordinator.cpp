@@ -392,6 +392,12 @@ void Coordinator::want(AgentId agent, Wanted wanted) {
   impl_->feed(impl_->peers->run_of(agent), std::move(wanted));
 }
 
+std::optional<History> Coordinator::history(AgentId agent, StepTimes const& steps,
+                                            std::optional<TimePoint> idle_until) const {
+  auto const it = impl_->runs.find(impl_->peers->run_of(agent));
+  return it == impl_->runs.end() ? std::nullopt : it->second->history(steps, idle_until);
+}
+
 void Coordinator::rename(std::string nonce) {
   impl_->config.nonce = std::move(nonce);
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,6 +20,8 @@
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/connection.hpp"
+#include "rendezvous/values/history.hpp"
+#include "rendezvous/values/progress.hpp"
 #include "rendezvous/values/story.hpp"
 #include "rendezvous/values/verdict.hpp"
 #include "src/base/core/ports.hpp"
@@ -86,6 +89,9 @@ class Coordinator {
   void tell(AgentId agent, LiveDown const& message);
   /// A person wants it of the run of this agent, which is known from `on_live`.
   void want(AgentId agent, Wanted wanted);
+  /// The history of the run of this agent, which is known from `live`: so_far() (history/ledger.hpp).
+  [[nodiscard]] std::optional<History> history(AgentId agent, StepTimes const& steps,
+                                               std::optional<TimePoint> idle_until) const;
   /// This agent has a new incarnation, by which others recognise its coordinator.
   void rename(std::string nonce);
   /// Whether the run of this agent decides: opened here or elected, and not stepped down.

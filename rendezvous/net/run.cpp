@@ -88,6 +88,12 @@ void Run::ask_hosts(std::uint64_t number, std::vector<store::CallerQuestion> con
   }
 }
 
+std::optional<History> Run::history(StepTimes const& steps, std::optional<TimePoint> idle_until) const {
+  auto const& ledger = machine_.state.ledger;
+  bool const waits = phase() == Phase::forming && !ledger.running;
+  return so_far(ledger, steps, waits ? std::optional(Clock::now()) : idle_until);
+}
+
 void Run::say(Line const& line) {
   auto const text = line.kind == nullptr ? line.text : complain(complaints_, line.kind, line.text, Clock::now());
   if (!text.empty()) {

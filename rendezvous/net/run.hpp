@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,8 @@ class Run : public std::enable_shared_from_this<Run> {
   /// A member's message; `host` is for log lines.
   void on_message(AgentId agent, std::string const& host, MemberEnds const& ends, std::string const& payload);
   [[nodiscard]] Phase phase() const { return machine_.state.phase; }
+  /// so_far() of the ledger; while nodes are waited for, no worker runs until now.
+  [[nodiscard]] std::optional<History> history(StepTimes const& steps, std::optional<TimePoint> idle_until) const;
 
  private:
   friend os::Machine<State, Event>;

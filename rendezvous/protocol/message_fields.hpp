@@ -457,6 +457,8 @@ void fields(auto& field, Of<NodePulse> auto& pulse) {
   field("rank_base", pulse.rank_base);
   field("width", pulse.width);
   field.list("figures", pulse.figures, kMaxFigures);
+  fields(field, pulse.steps);
+  field("saved_ms", pulse.saved);
   field.require(pulse.width > 0, "width");
 }
 void fields(auto& field, Of<Ask> auto& ask) {

@@ -347,6 +347,8 @@ struct NodePulse {
   /// ones.
   std::uint32_t width = 1;
   std::vector<std::int64_t> figures;  ///< at most kMaxFigures; an incomplete last worker is ignored
+  StepsAgo steps = {};                ///< of these workers together
+  std::optional<Millis> saved = {};   ///< age of what their newest checkpoint holds; unset: none is known
   bool operator==(NodePulse const&) const = default;
 };
 inline constexpr std::size_t kMaxFigures = 65536;

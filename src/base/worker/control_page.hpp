@@ -100,6 +100,8 @@ struct ControlPage {
   std::atomic<std::uint64_t> looked_at{0};
   /// Nanoseconds inside the iterators of PyTorch's DataLoader; 0: it is not used.
   std::atomic<std::uint64_t> fed{0};
+  /// CLOCK_BOOTTIME, nanoseconds: the instant whose state its newest complete checkpoint holds; 0: it has saved none.
+  std::atomic<std::int64_t> saved{0};
 };
 static_assert(sizeof(ControlPage) <= 4096);
 

@@ -39,6 +39,11 @@ inline void note_checkpoint(ControlPage& page, Clock::duration held) noexcept {
   page.checkpointing.fetch_add(held.count(), std::memory_order_relaxed);
 }
 
+/// A checkpoint is complete, which holds the state at this instant.
+inline void note_saved(ControlPage& page, TimePoint of) noexcept {
+  page.saved.store(of.time_since_epoch().count(), std::memory_order_relaxed);
+}
+
 class Recorder {
  public:
   Recorder() = default;  ///< of a process without a page: records nothing

@@ -97,8 +97,9 @@ struct Checkpoint::Impl {
     directory.remove_stale();
   }
 
-  /// Writes without the lock, since that may take minutes. The claim is checked under the lock before and after.
-  void write(Header const& header, std::vector<Blob> const& blobs) {
+  /// Writes the state at `of` without the lock, since that may take minutes. The claim is checked under the lock before
+  /// and after.
+  void write(Header const& header, std::vector<Blob> const& blobs, TimePoint of) {
     Temporary temporary(directory);
     {
       auto const lock = directory.lock();
@@ -112,6 +113,9 @@ struct Checkpoint::Impl {
     {
       std::lock_guard const guard(mutex);
       saved = saved ? std::max(*saved, header.step) : header.step;
+    }
+    if (auto* const page = worker::process_page()) {
+      worker::note_saved(*page, of);
     }
     try {
       directory.prune(header.step, options.keep);
@@ -162,7 +166,7 @@ Checkpoint::~Checkpoint() {
 void Checkpoint::save(std::uint64_t step, std::vector<Blob> const& blobs) {
   CheckpointTimer const timer;
   impl_->wait();
-  impl_->write(header_of(step, impl_->claim.generation, impl_->options.model, blobs), blobs);
+  impl_->write(header_of(step, impl_->claim.generation, impl_->options.model, blobs), blobs, Clock::now());
 }
 
 void Checkpoint::save_async(std::uint64_t step, std::vector<Blob> const& blobs) {
@@ -170,13 +174,14 @@ void Checkpoint::save_async(std::uint64_t step, std::vector<Blob> const& blobs) 
   impl_->wait();
   auto header = header_of(step, impl_->claim.generation, impl_->options.model, blobs);
   auto copies = impl_->copy(blobs);
-  impl_->thread = os::start_quiet_thread([impl = impl_.get(), head = std::move(header), from = std::move(copies)] {
-    try {
-      impl->write(head, from);
-    } catch (...) {
-      impl->failed = std::current_exception();
-    }
-  });
+  impl_->thread = os::start_quiet_thread(
+      [impl = impl_.get(), head = std::move(header), from = std::move(copies), of = Clock::now()] {
+        try {
+          impl->write(head, from, of);
+        } catch (...) {
+          impl->failed = std::current_exception();
+        }
+      });
 }
 
 void Checkpoint::wait() {

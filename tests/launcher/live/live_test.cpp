@@ -212,6 +212,58 @@ TEST_CASE("live: what was found before a node stood still does not count") {
   CHECK(job.json()["slow"].empty());
 }
 
+TEST_CASE("live: what the pulses say of steps and checkpoints is of the whole generation, by the coordinator's clock") {
+  Job job;
+  job.start(1, 2, 2);
+  CHECK_FALSE(idle_until(job.live));
+  fold(job.live, 3, "node1", pulse(1, 0, {told(0, -1)}), job.now);
+  CHECK_FALSE(idle_until(job.live));  // the other node may have made a step
+  job.now += 2s;
+  fold(job.live, 7, "node2", pulse(1, 1, {told(0, -1)}), job.now);
+  CHECK(idle_until(job.live) == job.now - 2s);
+  CHECK_FALSE(job.json().contains("checkpoint_ago_ms"));
+  auto one = pulse(1, 0, {told(9, 100)});
+  one.steps = {9000ms, 100ms, 500ms};
+  one.saved = 7000ms;
+  job.now += 10s;
+  fold(job.live, 3, "node1", one, job.now);
+  CHECK(job.live.steps == rendezvous::StepTimes{job.now - 9s, job.now - 100ms, 500ms});
+  CHECK_FALSE(idle_until(job.live));
+  auto other = pulse(1, 1, {told(9, 100)});
+  other.saved = 8000ms;  // an older one
+  fold(job.live, 7, "node2", other, job.now);
+  CHECK(job.json()["checkpoint_ago_ms"] == 7000);
+  job.start(2, 2, 2);
+  CHECK(job.live.steps == rendezvous::StepTimes{});
+  fold(job.live, 3, "node1", one, job.now);  // of the generation before
+  CHECK(job.live.steps == rendezvous::StepTimes{});
+  CHECK(job.json()["checkpoint_ago_ms"] == 7000);
+}
+
+TEST_CASE("live: the account is told as it was known last, and no part of it becomes less") {
+  Job job;
+  CHECK_FALSE(job.json().contains("account"));
+  rendezvous::History known;
+  known.account[rendezvous::Spent::training] = 60s;
+  known.account[rendezvous::Spent::startup] = 2s;
+  fold(job.live, known);
+  CHECK(job.json()["account"]["training_ms"] == 60'000);
+  CHECK(job.json()["account"]["steps_known"] == false);
+  known.account[rendezvous::Spent::training] = 59s;
+  known.account[rendezvous::Spent::startup] = 3s;
+  known.steps = true;
+  fold(job.live, known);
+  CHECK(job.json()["account"] == nlohmann::json{{"waiting_ms", 0},
+                                                {"startup_ms", 3000},
+                                                {"training_ms", 60'000},
+                                                {"checkpoint_ms", 0},
+                                                {"lost_ms", 0},
+                                                {"stopping_ms", 0},
+                                                {"steps_known", true}});
+  job.happens(story::NodeLost{"node2", "silent"});
+  CHECK(job.json()["nodes_lost"] == 1);
+}
+
 TEST_CASE("live: numbers that no worker can have are no trouble") {
   Job job;
   job.start(1, 1, 1);

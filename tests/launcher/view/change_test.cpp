@@ -29,6 +29,13 @@ TEST_CASE("change: a person is shown how the job is and what follows, and is ask
         "They start again as the next generation; no restart is used up.\n");
   CHECK(what_follows(table, Verb::stop).ends_with("exit code 130, and is not queued again.\n"));
   CHECK(what_follows(table, Verb::checkpoint).ends_with("No worker is stopped.\n"));
+  auto saved = table;
+  saved.checkpoint_age = Millis{724'000};
+  CHECK(what_follows(saved, Verb::restart)
+            .find("\nlast checkpoint 0:12:04 h ago: that much is done again unless they save\nThey start again ") !=
+        std::string::npos);
+  CHECK(what_follows(saved, Verb::stop).find("ago: that much is lost unless they save\n") != std::string::npos);
+  CHECK(what_follows(saved, Verb::checkpoint).find("\nlast checkpoint 0:12:04 h ago\n64 ranks") != std::string::npos);
   CHECK(question_of(table, Verb::stop) == "stop generation 2 of 4711.0? [y/N] ");
 }
 

@@ -25,6 +25,22 @@ TEST_CASE("figures: the workers of an earlier generation do not count") {
   CHECK(ranks_of(workers_now(table)) == std::vector<std::uint32_t>{0, 1});
 }
 
+TEST_CASE("figures: goodput is of all the time of the job, and not known of a program that tells of no steps") {
+  auto table = accounted(table_of(1, 1));
+  CHECK(goodput(table) == 901U);
+  CHECK(percent_text(901) == "90.1 %");
+  table.job_age *= 10;  // it stands still
+  CHECK(goodput(table) == 90U);
+  table.job_age = 1h;  // a clock that was set
+  CHECK(goodput(table) == 1000U);
+  table.job_age = 0ms;
+  CHECK_FALSE(goodput(table));
+  table = accounted(table_of(1, 1));
+  table.steps_known = false;
+  CHECK_FALSE(goodput(table));
+  CHECK_FALSE(goodput(table_of(1, 1)));
+}
+
 TEST_CASE("figures: of many ranks those stand out that are slow, stopped or behind, in this order") {
   auto table = table_of(50, 8);
   auto const worker = [&](std::uint32_t rank) -> Worker& { return table.members[rank / 8].workers[rank % 8]; };

@@ -53,11 +53,27 @@ TEST_CASE("metrics: what a job that trains says") {
   CHECK(text.find("# TYPE cxxrun_restarts_total counter\n") != std::string::npos);
 }
 
+TEST_CASE("metrics: what the time was spent on, as far as it is known") {
+  auto const text = metrics_text(accounted(table_of(1, 1)), false);
+  CHECK(samples(text, "spent_seconds_total") == Lines{R"(,on="waiting"} 0)", R"(,on="startup"} 110.9)",
+                                                      R"(,on="training"} 7200)", R"(,on="checkpoint"} 0)",
+                                                      R"(,on="lost"} 551)", R"(,on="stopping"} 0)"});
+  CHECK(samples(text, "goodput_ratio") == Lines{"} 0.901"});
+  CHECK(samples(text, "checkpoint_age_seconds") == Lines{"} 724"});
+  CHECK(samples(text, "nodes_lost_total") == Lines{"} 1"});
+  CHECK(samples(text, "build_info").size() == 1);
+  auto const without = metrics_text(table_of(1, 1), false);
+  for (auto const* const name :
+       {"spent_seconds_total", "goodput_ratio", "checkpoint_age_seconds", "nodes_lost_total"}) {
+    CHECK(samples(without, name).empty());
+  }
+}
+
 TEST_CASE("metrics: each metric is explained once, and none without a sample is named") {
   Table table;
   table.run_id = "4711.0";
   table.phase = "waiting";
-  for (auto const& each : {table, table_of(3, 2)}) {
+  for (auto const& each : {table, table_of(3, 2), accounted(table_of(3, 2))}) {
     auto const text = metrics_text(each, false);
     std::istringstream lines(text);
     std::vector<std::string> names;

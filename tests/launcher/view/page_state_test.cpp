@@ -57,6 +57,19 @@ TEST_CASE("page: the state says what status says, and figures as differences fro
   CHECK(state["events"] == Json::array({{5515, "worker failed"}}));
 }
 
+TEST_CASE("page: the state says what the time was spent on, and nothing where that is not known") {
+  auto state = whole(accounted(table_of(1, 1)));
+  CHECK(state["goodput"] == "90.1 %");
+  CHECK(state["spent"] ==
+        Json::array(
+            {{"waiting", 0}, {"startup", 110}, {"training", 7200}, {"checkpoint", 0}, {"lost", 551}, {"stopping", 0}}));
+  CHECK(state["checkpoint_s"] == 724);
+  state = whole(table_of(1, 1));
+  CHECK(state["goodput"].is_null());
+  CHECK(state["spent"] == Json::array());
+  CHECK(state["checkpoint_s"].is_null());
+}
+
 TEST_CASE("page: without steps, and without workers, there is nothing instead of a zero") {
   auto table = table_of(1, 1);
   table.members[0].workers[0].step_ago.reset();

@@ -77,6 +77,44 @@ TEST_CASE("status: a job that trains is one sentence, then the figures of its no
   CHECK(well(json));
 }
 
+TEST_CASE("status: goodput is shown where it is known, and with -v what the time was spent on") {
+  auto json = job({node("node1", 0, {healthy(), healthy()})});
+  json["account"] = {{"waiting_ms", 33'200}, {"startup_ms", 0},  {"training_ms", 7'202'000},
+                     {"lost_ms", 551'000},   {"stopping_ms", 0}, {"steps_known", true}};
+  json["checkpoint_ago_ms"] = 724'000;
+  json["nodes_lost"] = 1;
+  auto const table = table_of(json);
+  auto const text = status_text(table, false);
+  CHECK(text.find("\ngoodput 90.1 %; restarts 1 of 3; coordinated on node1\nnode  ") != std::string::npos);
+  CHECK(text.find("spent") == std::string::npos);
+  CHECK(status_text(table, true)
+            .find("\nspent: waiting 33.2 s, training 2:00:02 h, lost 0:09:11 h; last checkpoint\n"
+                  "      0:12:04 h ago\nnode  ") != std::string::npos);
+  auto const told = Json::parse(table_json(table, "trains", true));
+  CHECK(told["version"] == 1);
+  CHECK(told["account"] == Json{{"waiting_ms", 33'200},
+                                {"startup_ms", 0},
+                                {"training_ms", 7'202'000},
+                                {"checkpoint_ms", 0},
+                                {"lost_ms", 551'000},
+                                {"stopping_ms", 0},
+                                {"steps_known", true},
+                                {"goodput_percent", 90.1}});
+  CHECK(told["checkpoint_ago_ms"] == 724'000);
+  CHECK(told["nodes_lost"] == 1);
+
+  json["account"]["steps_known"] = 7;
+  CHECK(status_text(table_of(json), false).find("goodput") == std::string::npos);
+  CHECK_FALSE(Json::parse(table_json(table_of(json), "", true))["account"].contains("goodput_percent"));
+  for (auto const& absurd : {Json(7), Json::array({1}), Json(nullptr)}) {
+    json["account"] = absurd;
+    CHECK_FALSE(table_of(json).account);
+  }
+  json["account"] = {{"training_ms", -5}, {"lost_ms", 1e300}, {"waiting_ms", UINT64_MAX}};
+  CHECK_FALSE(status_text(table_of(json), true).empty());
+  CHECK_FALSE(Json::parse(table_json(table_of(job({})), "", true)).contains("account"));
+}
+
 TEST_CASE("status: no step for ten times the usual one is standing still, and who is behind is named") {
   auto late = healthy();
   late[3] -= 1;

@@ -29,6 +29,18 @@ inline Table table_of(std::uint32_t nodes, std::uint32_t per_node) {
   return table;
 }
 
+/// The same with an account: 90.1 % of its time was training.
+inline Table accounted(Table table) {
+  auto& account = table.account.emplace();
+  account[rendezvous::Spent::training] = Millis{7'200'000};
+  account[rendezvous::Spent::lost] = Millis{551'000};
+  account[rendezvous::Spent::startup] = Millis{110'900};
+  table.steps_known = true;
+  table.checkpoint_age = Millis{724'000};
+  table.nodes_lost = 1;
+  return table;
+}
+
 inline Table::Slow slow_rank(std::uint32_t rank, std::uint32_t ranks = 1) {
   return {rank, ranks, "node1", Millis{310}, 16, "ddp", "input", "rank is late"};
 }

@@ -224,6 +224,43 @@ TEST_CASE("ledger: whoever takes over goes on with what the decree says", "[unit
   }
 }
 
+TEST_CASE("ledger: while workers run what is known is told, and stays true when their generation has ended") {
+  Job job;
+  auto const told = [&job](StepTimes const& steps, std::optional<TimePoint> idle_until = {}) {
+    return so_far(job.ledger, steps, idle_until);
+  };
+  job.now += 2s;
+  CHECK(told({}, job.now)->account[Spent::waiting] == 2s);
+  CHECK(told({})->account.total() == 0s);
+  job.form(0s);
+  job.start(1s);
+  CHECK_FALSE(told({}));  // they may have made steps
+  auto const began = job.now;
+  job.now += 20s;
+  CHECK(told({}, job.now)->account.total() == 3s);  // it may be a program that tells of no steps
+  CHECK_FALSE(told({}, job.now)->steps);
+  StepTimes const steps{began + 5s, began + 18s, 3s};
+  auto const running = told(steps);
+  CHECK(running->steps);
+  CHECK(running->account[Spent::startup] == 6s);
+  CHECK(running->account[Spent::training] == 10s);
+  CHECK(running->account[Spent::checkpoint] == 3s);
+  CHECK(running->account.total() == 21s);  // what follows the newest step is not known yet
+  stop_generation(job.ledger, began + 16s);
+  CHECK(told(steps)->account.total() == 19s);  // no step counts that was made during the stop
+  job.ledger.stopping.reset();
+  CHECK(job.ledger.history.account.total() == 2s);  // nothing of it is booked
+  job.trouble(0s);
+  note_steps(job.ledger, ago(steps, job.now), job.now);
+  job.end(1s, true);
+  CHECK(job.spent(Spent::training) == 10s);
+  CHECK(told({})->account == job.ledger.history.account);
+  job.form(4s);
+  job.start(0s);
+  job.now += 5s;
+  CHECK(told({}, job.now)->account[Spent::lost] == job.spent(Spent::lost) + 5s);  // until the first step
+}
+
 TEST_CASE("ledger: a decree holds the newest ends only, in bytes that every voter writes alike", "[unit]") {
   Job job;
   for (int i = 0; i < 9; ++i) {

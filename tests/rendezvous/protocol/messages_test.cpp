@@ -206,6 +206,7 @@ TEST_CASE("messages: what passes beside membership survives its text, and is tol
 
 TEST_CASE("messages: what the live view says survives its text, and is told from the rest", "[unit]") {
   for (LiveUp const& message : {LiveUp(NodePulse{3, 8, 2, {1, -1, 3, std::numeric_limits<std::int64_t>::max()}}),
+                                LiveUp(NodePulse{3, 8, 1, {1}, {Millis{9}, Millis{1}, Millis{2}}, Millis{5}}),
                                 LiveUp(NodePulse{}), LiveUp(Ask{7, "status"}), LiveUp(Told{7, "{\"a\":1}\n", true})}) {
     CHECK(decode<LiveUp>(encode(message)).value() == message);
     CHECK(decode<FromAgent>(encode(message)).value() == FromAgent(message));
@@ -219,6 +220,9 @@ TEST_CASE("messages: what the live view says survives its text, and is told from
   }
   CHECK(encode(LiveUp(NodePulse{3, 8, 2, {1, 2}})) ==
         R"({"figures":[1,2],"generation":3,"rank_base":8,"type":"pulse","width":2})");
+  CHECK(encode(LiveUp(NodePulse{3, 8, 1, {1}, {Millis{9}, Millis{1}, {}}, Millis{5}})) ==
+        R"({"figures":[1],"first_step_ms":9,"generation":3,"last_ms":1,"rank_base":8,"saved_ms":5,"type":"pulse",)"
+        R"("width":1})");
 }
 
 TEST_CASE("messages: of the live view nothing is longer than a frame, or no number", "[unit]") {

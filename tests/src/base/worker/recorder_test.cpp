@@ -95,6 +95,16 @@ TEST_CASE("recorder: what checkpoints take is counted from the first step of a g
   CHECK(page->checkpointing == 0);
 }
 
+TEST_CASE("recorder: a checkpoint is as old as the state that it holds, also in the next generation") {
+  auto page = std::make_unique<ControlPage>();
+  Recorder const recorder(*page, 1, true);
+  CHECK(page->saved == 0);
+  note_saved(*page, TimePoint{7s});
+  note_checkpoint(*page, 5ms);
+  Recorder const next(*page, 2, true);
+  CHECK(page->saved == 7'000'000'000);
+}
+
 TEST_CASE("recorder: a second Communicator shows that the process is alive, and nothing else") {
   auto page = std::make_unique<ControlPage>();
   Recorder first(*page, 4, true);
