@@ -18,8 +18,11 @@ constexpr Millis kUnwatched{5000};
 constexpr Millis kWatched{1000};
 constexpr Millis kForgotten{60'000};  // a silent member is removed after this time
 constexpr Millis kSweep{1000};
-constexpr int kGap = 3;          // pulses that are missed: the node or this coordinator stood still
-constexpr Millis kSpan{10'000};  // over which the mean time of a step is taken
+constexpr int kGap = 3;  // pulses that are missed: the node or this coordinator stood still
+constexpr Millis kStepTimeEvery{10'000};
+constexpr Millis kHour{3'600'000};
+constexpr Millis kAboutAnHour{600'000};  // by so much more than an hour ago is an hour ago, too
+constexpr Millis kSpan{10'000};          // over which the mean time of a step is taken
 
 void enter(Live& live, Phase phase, TimePoint now, std::string why = "") {
   live.phase = phase;
@@ -119,6 +122,30 @@ void note_speed(Speed& speed, Row const& row, TimePoint now) {
   }
 }
 
+void note_step_time(Live& live, TimePoint now) {
+  auto& times = live.step_times;
+  if (!times.empty() && now - times.back().at < kStepTimeEvery) {
+    return;
+  }
+  std::vector<Millis> all;
+  for (auto const& [agent, member] : live.members) {
+    for (auto const& speed : member.speeds) {
+      if (speed.per_step && member.pulse.number == live.generation) {
+        all.push_back(*speed.per_step);
+      }
+    }
+  }
+  if (all.empty()) {
+    return;
+  }
+  auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  times.push_back({now, *middle});
+  while (times.size() > 1 && now - times[1].at >= kHour) {
+    times.pop_front();
+  }
+}
+
 }  // namespace
 
 void fold(Live& live, story::Event const& event, std::string line, TimePoint now) {
@@ -150,6 +177,7 @@ void fold(Live& live, rendezvous::AgentId agent, std::string const& host, NodePu
   for (std::size_t i = 0; i < workers; ++i) {
     note_speed(member.speeds[i], row_of(member.pulse, i), now);
   }
+  note_step_time(live, now);
   if (member.pulse.number == live.generation) {
     live.steps = both(live.steps, at(member.pulse.steps, now));
   }
@@ -280,21 +308,6 @@ std::optional<rendezvous::AgentId> agent_of(Live const& live, std::uint32_t rank
   return std::nullopt;
 }
 
-std::vector<std::string> parts_of(std::string_view text, std::size_t most) {
-  std::vector<std::string> parts;
-  do {
-    auto end = std::min(text.size(), most);
-    auto const inside = [&] { return end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U; };
-    while (end > 0 && inside()) {
-      --end;
-    }
-    end = end == 0 ? std::min(text.size(), most) : end;  // not UTF-8
-    parts.emplace_back(text.substr(0, end));
-    text.remove_prefix(end);
-  } while (!text.empty());
-  return parts;
-}
-
 // ---- as JSON ----------------------------------------------------------------------------------------------------
 
 namespace {
@@ -387,6 +400,10 @@ std::string live_json(Live const& live, Facts const& facts, TimePoint now) {
   }
   put(text, "nodes_lost", live.nodes_lost);
   put(text, "checkpoint_ago_ms", live.saved, now);
+  if (auto const& times = live.step_times;
+      !times.empty() && now - times.front().at >= kHour && now - times.front().at < kHour + kAboutAnHour) {
+    put(text, "hour_ago_per_step_ms", std::to_string(times.front().median.count()));
+  }
   if (live.account) {
     text += "\"account\":{";
     for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {

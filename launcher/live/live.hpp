@@ -11,8 +11,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "launcher/live/slow.hpp"
@@ -77,6 +75,12 @@ struct Member {
   std::int64_t read = 0;      ///< Figure::at when readings were last compared
 };
 
+/// The time of a step at some instant: the median of all workers.
+struct StepTime {
+  TimePoint at;
+  Millis median{0};
+};
+
 /// An event as a line of events.jsonl. This coordinator numbers them from 1.
 struct Line {
   std::uint64_t number = 0;
@@ -107,6 +111,7 @@ struct Live {
   std::uint32_t restarts = 0;
   std::uint32_t nodes_lost = 0;                ///< as far as this coordinator knows
   rendezvous::StepTimes steps;                 ///< of the generation, as far as pulses have told
+  std::deque<StepTime> step_times;             ///< of the last hour, and the newest one before that
   std::optional<TimePoint> saved;              ///< the state that the newest known checkpoint holds is of this instant
   std::optional<rendezvous::Account> account;  ///< as it was known last
   bool steps_known = false;                    ///< the program has told of a training step
@@ -174,16 +179,5 @@ struct Tail {
 [[nodiscard]] std::string tail_json(std::uint32_t rank, std::string const& host, Tail const& tail);
 /// {"nonce": …}, and a line for each event after number `after`, with "number" first.
 [[nodiscard]] std::string lines_json(Live const& live, Facts const& facts, std::uint64_t after);
-
-/// Cuts a text into parts of at most `most` bytes, never within a UTF-8 character. At least one part.
-[[nodiscard]] std::vector<std::string> parts_of(std::string_view text, std::size_t most);
-/// Calls say(part, more) for each part; `more`: other text follows this one.
-template <class Say>
-void say_in_parts(std::string_view text, std::size_t most, bool more, Say const& say) {
-  auto parts = parts_of(text, most);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    say(std::move(parts[i]), more || i + 1 < parts.size());
-  }
-}
 
 }  // namespace cxxrun::launcher::live

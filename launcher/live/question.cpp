@@ -110,4 +110,19 @@ std::string question_text(Question const& question) {
   return text + (question.place ? " " + place_text(*question.place) : "");
 }
 
+std::vector<std::string> parts_of(std::string_view text, std::size_t most) {
+  std::vector<std::string> parts;
+  do {
+    auto end = std::min(text.size(), most);
+    auto const inside = [&] { return end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U; };
+    while (end > 0 && inside()) {
+      --end;
+    }
+    end = end == 0 ? std::min(text.size(), most) : end;  // not UTF-8
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(end);
+  } while (!text.empty());
+  return parts;
+}
+
 }  // namespace cxxrun::launcher::live

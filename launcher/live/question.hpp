@@ -12,10 +12,12 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cxxrun::launcher::live {
@@ -60,5 +62,16 @@ inline constexpr std::uint64_t kMostTail = 65'536;
 /// Nothing: the text is no question.
 [[nodiscard]] std::optional<Question> parse_question(std::string_view text);
 [[nodiscard]] std::string question_text(Question const& question);
+
+/// Cuts a text into parts of at most `most` bytes, never within a UTF-8 character. At least one part.
+[[nodiscard]] std::vector<std::string> parts_of(std::string_view text, std::size_t most);
+/// Calls say(part, more) for each part; `more`: other text follows this one.
+template <class Say>
+void say_in_parts(std::string_view text, std::size_t most, bool more, Say const& say) {
+  auto parts = parts_of(text, most);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    say(std::move(parts[i]), more || i + 1 < parts.size());
+  }
+}
 
 }  // namespace cxxrun::launcher::live

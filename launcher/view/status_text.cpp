@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kShownNodes = 11;
 constexpr std::size_t kShownEvents = 4;
 constexpr std::size_t kShownFrames = 6;
+constexpr int kNotable = 20;  // one part in so many is a difference
 constexpr Millis kLeastStill{10'000};
 constexpr int kStillSteps = 10;  // no step for so many times the usual time of one: the job stands still
 
@@ -43,6 +44,13 @@ std::string who_is_behind(std::vector<Placed> const& workers) {
          " collectives, others " + std::to_string(most);
 }
 
+/// "" where it is not known, or was much the same.
+std::string hour_ago(Table const& table, Millis usual) {
+  auto const before = table.hour_ago_per_step.value_or(usual);
+  auto const differs = std::max(before, usual) - std::min(before, usual);
+  return differs * kNotable > before ? " (" + seconds_text(before) + " an hour ago)" : "";
+}
+
 Judgement judge_running(Table const& table) {
   auto const workers = workers_now(table);
   std::vector<Placed> stopped;
@@ -70,7 +78,7 @@ Judgement judge_running(Table const& table) {
   }
   if (newest) {
     return {"trains: step " + std::to_string(most_of(workers, &Worker::step)) +
-                (usual ? ", " + seconds_text(*usual) + " a step" : ""),
+                (usual ? ", " + seconds_text(*usual) + " a step" + hour_ago(table, *usual) : ""),
             true};
   }
   auto const begun = most_of(workers, &Worker::begun);

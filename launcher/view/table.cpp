@@ -165,6 +165,7 @@ Result<Table> read_table(std::string const& answer) {
   table.max_restarts = number(at(json, "max_restarts"));
   table.nodes_lost = number(at(json, "nodes_lost"));
   table.checkpoint_age = wait(at(json, "checkpoint_ago_ms"));
+  table.hour_ago_per_step = wait(at(json, "hour_ago_per_step_ms"));
   table.account = read_account(at(json, "account"));
   table.steps_known = at(at(json, "account"), "steps_known") == true;
   table.why = text(json, "why");
@@ -314,6 +315,9 @@ std::string table_json(Table const& table, std::string const& says, bool well) {
   }
   if (table.checkpoint_age) {
     json["checkpoint_ago_ms"] = table.checkpoint_age->count();
+  }
+  if (table.hour_ago_per_step) {
+    json["hour_ago_per_step_ms"] = table.hour_ago_per_step->count();
   }
   if (table.account) {
     auto& account = json["account"] = Json::object();

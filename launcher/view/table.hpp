@@ -59,6 +59,7 @@ struct Table {
   std::optional<std::uint64_t> max_restarts;
   std::optional<std::uint64_t> nodes_lost;  ///< as far as the coordinator knows
   std::optional<Millis> checkpoint_age;     ///< of the state that the newest known checkpoint holds
+  std::optional<Millis> hour_ago_per_step;  ///< the usual time of a step an hour ago
   std::optional<rendezvous::Account> account;
   bool steps_known = false;  ///< the program has told of a training step
   std::string why;

@@ -27,6 +27,14 @@ class OneNode(LiveCase):
         self.assertEqual([worker["waits"] for worker in table["workers"]], [False, False])  # it begins no collective
         screen = self.ctl("status", me)
         self.assertRegex(screen, rf"^{me} trains: step \d+, ")
+        self.assertRegex(screen, r"\ngoodput \d+\.\d %; restarts 0 of \d+; coordinated on ")
+        self.assertRegex(self.ctl("status", "-v", me), r"\nspent: .*training \d")
+        account = table["account"]
+        self.assertTrue(account["steps_known"])
+        self.assertGreater(account["training_ms"], 0)
+        parts = sum(part for name, part in account.items() if name.endswith("_ms"))
+        self.assertLess(parts, table["job_ms"] + 1000)
+        self.assertNotIn("checkpoint_ago_ms", table)
         self.assertIn("\nnode  ", screen)
         self.assertLessEqual(len(screen.splitlines()), 24)
         self.assertLessEqual(max(map(len, screen.splitlines())), 80)
@@ -315,8 +323,9 @@ class TwoNodes(LiveCase):
             done = subprocess.run([CTL, "status", me, "--json"], env=self.environment(), capture_output=True, timeout=GUARD)
             self.assertIn(done.returncode, (0, 111), done.stderr)  # 111: electing
             tables = [json.loads(line) for line in done.stdout.splitlines()]
-            return tables and len(tables[0]["workers"]) == 2 and tables[0]["generation"] > 1
-        wait_until(elected, "the next coordinator tells of both workers")
+            return (tables and len(tables[0]["workers"]) == 2 and tables[0]["generation"] > 1
+                    and tables[0].get("account", {}).get("training_ms", 0) > 0)
+        wait_until(elected, "the next coordinator tells of both workers, and goes on with the account")
         self.end(*agents[1:])
 
 

@@ -120,6 +120,9 @@ class Page(PageCase):
         state = json.loads(self.ask("/state")[1])
         self.assertRegex(state["says"], r"^trains: step \d+")
         self.assertEqual((state["run"], state["counts"], len(state["behind"])), (self.run_id(), [2], 2))
+        self.assertRegex(state["goodput"], r"^\d+\.\d %$")
+        self.assertEqual([name for name, _ in state["spent"]],
+                         ["waiting", "startup", "training", "checkpoint", "lost", "stopping"])
         log = json.loads(self.ask("/logs?rank=1")[1])
         self.assertIn("</pre><script>alert(1)</script>red", log["files"][0]["text"] + log["files"][1]["text"])
         self.assertEqual(self.headers["Content-Type"], "application/json")
@@ -131,6 +134,8 @@ class Page(PageCase):
         status, text = self.ask("/metrics", token=None, headers={"Authorization": "Bearer " + self.token})
         self.assertEqual(status, 200)
         self.assertIn(f'cxxrun_ranks{{run="{self.run_id()}"}} 2\n', text)
+        self.assertRegex(text, r'\ncxxrun_spent_seconds_total\{run="[^"]*",on="training"\} \d')
+        self.assertIn("\ncxxrun_goodput_ratio{", text)
         promtool(text)
         promtool(self.ctl("metrics", self.run_id()))
 
@@ -273,6 +278,7 @@ class InBrowser(PageCase):
                 self.assertRegex(tab.value("document.getElementById('says').textContent"), "trains: step")
                 self.assertLessEqual(tab.value("document.documentElement.scrollWidth - innerWidth"), 0)
                 self.assertEqual(tab.value("document.querySelectorAll('#node-rows tr').length"), 1)
+                tab.await_value("document.getElementById('spent').textContent.includes('training')")
                 self.assertTrue(tab.value("document.getElementById('text').hidden"))
                 tab.value("document.getElementById('grid').dispatchEvent(new KeyboardEvent('keydown', {key: 'End'}))")
                 tab.value("document.getElementById('log').click()")

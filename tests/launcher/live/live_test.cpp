@@ -142,6 +142,28 @@ TEST_CASE("live: a step time is of the last ten seconds, and of this generation 
   CHECK_FALSE(see(2, 5));
 }
 
+TEST_CASE("live: what a step took an hour ago is told, and only that") {
+  Job job;
+  job.start(1, 1, 3);
+  std::int64_t step = 10;
+  auto const train = [&](int minutes, std::int64_t steps) {  // in each 10 s
+    for (int i = 0; i < minutes * 6; ++i) {
+      job.now += 10s;
+      step += steps;
+      fold(job.live, 3, "node1", pulse(1, 0, {told(step, 0), told(step, 0), told(1, -1)}), job.now);
+    }
+    return job.json().value("hour_ago_per_step_ms", -1);
+  };
+  CHECK(train(59, 10) == -1);
+  CHECK(train(59, 5) == 1000);
+  CHECK(train(3, 5) == 2000);
+  CHECK(job.live.step_times.size() <= 361);
+  job.now += 30min;
+  CHECK(train(1, 5) == 2000);
+  job.now += 3h;
+  CHECK(train(1, 5) == -1);
+}
+
 TEST_CASE("live: a rank that is slow is told of when that begins and ends, and shown in between") {
   Job job;
   job.start(1, 2, 4);
@@ -337,17 +359,6 @@ TEST_CASE("live: whoever was elected knows of the time before, and names nobody 
   CHECK(json["job_ms"] == 60'000);
   CHECK(json["generation"] == 4);
   CHECK(json["members"].empty());
-}
-
-TEST_CASE("live: a text is cut into parts between characters") {
-  CHECK(parts_of("", 4) == std::vector<std::string>{""});
-  CHECK(parts_of("abcdef", 4) == std::vector<std::string>{"abcd", "ef"});
-  CHECK(parts_of("abc\xc3\xa4"
-                 "d",
-                 4) == std::vector<std::string>{"abc",
-                                                "\xc3\xa4"
-                                                "d"});
-  CHECK(parts_of("\x80\x80\x80\x80\x80", 4) == std::vector<std::string>{"\x80\x80\x80\x80", "\x80"});
 }
 
 TEST_CASE("live: what a host or a worker says of itself stays one line of JSON") {

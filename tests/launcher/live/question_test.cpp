@@ -46,3 +46,14 @@ TEST_CASE("question: anything else is none") {
   CHECK(parse_question(ranks));
   CHECK_FALSE(parse_question(ranks + ",1"));
 }
+
+TEST_CASE("question: the text of an answer is cut into parts between characters") {
+  CHECK(parts_of("", 4) == std::vector<std::string>{""});
+  CHECK(parts_of("abcdef", 4) == std::vector<std::string>{"abcd", "ef"});
+  CHECK(parts_of("abc\xc3\xa4"
+                 "d",
+                 4) == std::vector<std::string>{"abc",
+                                                "\xc3\xa4"
+                                                "d"});
+  CHECK(parts_of("\x80\x80\x80\x80\x80", 4) == std::vector<std::string>{"\x80\x80\x80\x80", "\x80"});
+}

@@ -77,6 +77,15 @@ TEST_CASE("status: a job that trains is one sentence, then the figures of its no
   CHECK(well(json));
 }
 
+TEST_CASE("status: the time of a step an hour ago is told where it was another one") {
+  auto json = job({node("node1", 0, {healthy(), healthy()})});
+  json["hour_ago_per_step_ms"] = 1600;
+  CHECK(says(json) == "trains: step 12480, 1.91 s a step (1.6 s an hour ago)");
+  CHECK(Json::parse(table_json(table_of(json), "", true))["hour_ago_per_step_ms"] == 1600);
+  json["hour_ago_per_step_ms"] = 1890;
+  CHECK(says(json) == "trains: step 12480, 1.91 s a step");
+}
+
 TEST_CASE("status: goodput is shown where it is known, and with -v what the time was spent on") {
   auto json = job({node("node1", 0, {healthy(), healthy()})});
   json["account"] = {{"waiting_ms", 33'200}, {"startup_ms", 0},  {"training_ms", 7'202'000},
