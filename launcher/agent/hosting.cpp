@@ -155,9 +155,7 @@ void Hosting::on_story_event(std::string const& run_id, rendezvous::story::Event
           }
         },
         [this](rendezvous::AgentId agent, rendezvous::Wanted wanted) {
-          if (coordinator_) {
-            coordinator_->want(agent, std::move(wanted));
-          }
+          return coordinator_ ? coordinator_->want(agent, std::move(wanted)) : std::string("nobody coordinates here");
         },
         [this](rendezvous::AgentId agent, rendezvous::StepTimes const& steps, std::optional<TimePoint> idle_until) {
           return coordinator_ ? coordinator_->history(agent, steps, idle_until) : std::nullopt;

@@ -23,6 +23,20 @@ constexpr Millis kGather{100};      // events come in bursts
 constexpr Millis kPaceAgain{10'000};
 constexpr std::size_t kSlack = 64;  // paces that are kept for nodes that come and go
 
+namespace {
+
+rendezvous::Wanted::What wanted_of(live::Question::What what) {
+  using What = rendezvous::Wanted::What;
+  switch (what) {
+    case live::Question::What::restart: return What::restart;
+    case live::Question::What::drain: return What::drain;
+    case live::Question::What::stop: return What::stop;
+    default: return What::checkpoint;
+  }
+}
+
+}  // namespace
+
 LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want, Known known, Happened happened)
     : io_(io),
       facts_(std::move(facts)),
@@ -117,6 +131,7 @@ void LiveJob::on_question(AgentId agent, std::string const& host, rendezvous::As
     case live::Question::What::follow: return follow({agent, ask.id, question->number});
     case live::Question::What::checkpoint:
     case live::Question::What::restart:
+    case live::Question::What::drain:
     case live::Question::What::stop: return change(agent, host, ask, *question);
     default: return inquire(agent, ask, *question);
   }
@@ -133,18 +148,19 @@ void LiveJob::show(AgentId agent, std::uint64_t id) {
 /// All processes of a job are of one user, so the one that asks is, too.
 void LiveJob::change(AgentId agent, std::string const& host, rendezvous::Ask const& ask,
                      live::Question const& question) {
-  using What = rendezvous::Wanted::What;
-  if (auto const why = live::objection_to_change(live_, question.number); !why.empty()) {
+  auto why = live::objection_to_change(live_, question.number);
+  rendezvous::Wanted const wanted{wanted_of(question.what), question.number,
+                                  "uid " + std::to_string(geteuid()) + " on " + host, question.node};
+  if (why.empty()) {
+    why = want_(agent, wanted);
+  }
+  if (!why.empty()) {
     return answer(agent, ask.id, live::error_json(why));
   }
-  auto const by = "uid " + std::to_string(geteuid()) + " on " + host;
   if (question.what == live::Question::What::checkpoint) {
-    want_(agent, {What::checkpoint, question.number, by});
     return inquire(agent, ask, question);
   }
-  bool const stops = question.what == live::Question::What::stop;
-  answer(agent, ask.id, live::done_json((stops ? "stopped by " : "restarted by ") + by));  // before it may end
-  want_(agent, {stops ? What::stop : What::restart, question.number, by});
+  answer(agent, ask.id, live::done_json((wanted.node.empty() ? "" : wanted.node + " is ") + done_by(wanted)));
 }
 
 void LiveJob::answer(AgentId agent, std::uint64_t id, std::string const& text) {

@@ -34,7 +34,7 @@ class LiveJob {
   /// Coordinator::tell.
   using Tell = std::function<void(rendezvous::AgentId, rendezvous::LiveDown const&)>;
   /// Coordinator::want.
-  using Want = std::function<void(rendezvous::AgentId, rendezvous::Wanted)>;
+  using Want = std::function<std::string(rendezvous::AgentId, rendezvous::Wanted)>;
 
   /// Coordinator::history.
   using Known = std::function<std::optional<rendezvous::History>(rendezvous::AgentId, rendezvous::StepTimes const&,

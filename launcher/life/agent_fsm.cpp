@@ -23,18 +23,19 @@ Overloaded(Lambdas...) -> Overloaded<Lambdas...>;
 Millis grace_for(StopKind kind, Policy const& policy) {
   switch (kind) {
     case StopKind::failure: return policy.restart_timeout;
-    case StopKind::resize: return policy.shutdown_timeout;
+    case StopKind::resize:
+    case StopKind::drain: return policy.shutdown_timeout;
     case StopKind::user: return policy.end_timeout;
   }
   return policy.restart_timeout;
 }
 
 /// Stops the workers on the coordinator's order. If Slurm signals the workers of every node itself, a stop by the user
-/// brings its signal here, too, only later: ours would be a second one, so it waits. If the job may go on, workers that
-/// survive are kept, except with a health check, which needs the node to itself.
+/// brings its signal here, too, only later: ours would be a second one, so it waits. If the job may go on here, workers
+/// that survive are kept, except with a health check, which needs the node to itself.
 void stop_for_all(Turn& turn, StopKind kind, Millis grace) {
   bool const wait = kind == StopKind::user && turn.policy.slurm_signals_all;
-  turn.state.parks = kind != StopKind::user && !turn.policy.health_check;
+  turn.state.parks = kind != StopKind::user && kind != StopKind::drain && !turn.policy.health_check;
   turn.act(park_order(turn, grace, !wait));
   if (wait) {
     turn.state.owed_at = turn.now + turn.policy.slurm_patience;
@@ -110,6 +111,9 @@ void on_stop(Turn& turn, rendezvous::Stop const& message) {
     turn.say(Level::debug, "ignored: stop of generation " + std::to_string(message.number));
     return;
   }
+  if (message.kind == StopKind::drain) {
+    state.unfit = message.why;
+  }
   auto const grace = grace_for(message.kind, turn.policy);
   switch (state.life) {
     case Life::running:
@@ -123,9 +127,8 @@ void on_stop(Turn& turn, rendezvous::Stop const& message) {
       break;
     case Life::ready:
     case Life::ended:
-      state.life = Life::waiting;
       state.held = false;
-      say_stopped(turn);
+      rest(turn);
       break;
     case Life::stopping:
       if (state.parks && message.kind == StopKind::user) {
@@ -135,9 +138,9 @@ void on_stop(Turn& turn, rendezvous::Stop const& message) {
       }
       break;
     case Life::fenced: state.life = Life::stopping; break;
-    case Life::waiting: say_stopped(turn); break;  // to a coordinator that took over: the earlier one knows it
+    case Life::waiting:
+    case Life::excluded: say_stopped(turn); break;  // to a coordinator that took over: the earlier one knows it
     case Life::leaving:
-    case Life::excluded:
     case Life::farewell:
     case Life::done: break;
   }

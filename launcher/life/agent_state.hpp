@@ -45,7 +45,7 @@ enum class Life {
   ended,     ///< all workers have ended by themselves; the coordinator knows
   stopping,  ///< workers are being stopped on the coordinator's order
   leaving,   ///< workers are being stopped because this agent ends (signal, coordinator lost)
-  excluded,  ///< the health check failed: runs no workers, waits for the end of the job
+  excluded,  ///< the health check failed, or the node was drained: runs no workers, waits for the end of the job
   fenced,    ///< the lease has expired, or the coordinator dropped us: workers are being killed
   farewell,  ///< told to end; workers are gone; waits for the coordinator's final message
   done,
@@ -81,7 +81,7 @@ struct State {  // NOLINT(clang-analyzer-optin.performance.Padding): ordered by 
   std::optional<std::uint64_t> check;   ///< it runs, started for this generation
   bool check_overdue = false;           ///< it took too long, and is being killed
   std::optional<TimePoint> checked_at;  ///< when a check passed; nothing once workers have run since
-  std::string unfit;                    ///< why the check failed
+  std::string unfit;                    ///< why this node is excluded, or will be when its workers are gone
 
   // The lease.
   std::optional<TimePoint> lease;   ///< workers may run until then; nothing: no lease is needed

@@ -53,6 +53,8 @@ struct Turn : BasicTurn<State, Action, Policy> {
 /// Leaves at once, or when the workers that wait were stopped.
 void leave(Turn& turn, int code, std::string line);
 void say_stopped(Turn& turn);
+/// Says so, and waits for the next generation, or, drained, for the end of the job.
+void rest(Turn& turn);
 [[nodiscard]] StopWorkers stop_order(Turn const& turn, Millis grace, int signal = SIGTERM, bool send_signal = true);
 /// Like stop_order, but keeps workers that survive if `parks` is set: the job may go on.
 [[nodiscard]] StopWorkers park_order(Turn const& turn, Millis grace, bool send_signal = true);

@@ -48,6 +48,15 @@ void say_stopped(Turn& turn) {
   }
 }
 
+void rest(Turn& turn) {
+  bool const drained = !turn.state.unfit.empty();
+  turn.state.life = drained ? Life::excluded : Life::waiting;
+  say_stopped(turn);
+  if (drained) {
+    turn.say_here(Level::warn, "excluded: " + turn.state.unfit);
+  }
+}
+
 void say_farewell(Turn& turn) {
   clear_death_notice(turn);
   turn.state.life = Life::farewell;
@@ -157,8 +166,7 @@ void on_stopped(Turn& turn) {
   } else if (state.rejoin && state.life != Life::leaving) {
     rejoin(turn);
   } else if (state.life == Life::stopping) {
-    state.life = Life::waiting;
-    say_stopped(turn);
+    rest(turn);
   } else if (state.life == Life::fenced) {
     state.life = Life::ended;
     tell_killed(turn);

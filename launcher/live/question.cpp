@@ -14,15 +14,16 @@ struct Form {
   bool place_follows = false;  ///< one more may follow: a place
 };
 /// By Question::What.
-constexpr std::array<Form, 9> kForms{{{"who", 1},
-                                      {"status", 1},
-                                      {"events", 2},
-                                      {"follow", 2},
-                                      {"stacks", 2},
-                                      {"logs", 3, true},
-                                      {"checkpoint", 2},
-                                      {"restart", 2},
-                                      {"stop", 2}}};
+constexpr std::array<Form, 10> kForms{{{"who", 1},
+                                       {"status", 1},
+                                       {"events", 2},
+                                       {"follow", 2},
+                                       {"stacks", 2},
+                                       {"logs", 3, true},
+                                       {"checkpoint", 2},
+                                       {"restart", 2},
+                                       {"drain", 3},
+                                       {"stop", 2}}};
 
 bool has_number(Question::What what) {
   return what == Question::What::events || what == Question::What::follow || what == Question::What::logs ||
@@ -79,6 +80,12 @@ std::optional<Question> parse_question(std::string_view text) {
   if (asks_for_ranks(question.what) && !all && !read_ranks(words[1], question.ranks)) {
     return std::nullopt;
   }
+  if (question.what == Question::What::drain) {
+    question.node = words[1];
+    if (question.node.empty()) {
+      return std::nullopt;
+    }
+  }
   if (has_number(question.what)) {
     auto const number = number_in<std::uint64_t>(words[form->words - 1]);
     if (!number) {
@@ -104,6 +111,7 @@ std::string question_text(Question const& question) {
     }
     text += " " + (ranks.empty() ? "all" : join(ranks, ","));
   }
+  text += question.node.empty() ? "" : " " + question.node;
   if (has_number(question.what)) {
     text += " " + std::to_string(question.number);
   }

@@ -7,6 +7,7 @@
 //   stacks all       the stacks of all workers; `stacks 3,5`: of these ranks
 //   logs RANK BYTES  the last bytes of the log files of a worker; `logs RANK BYTES PLACE`: what it has written since
 //   checkpoint GENERATION   asks its workers to save, if this generation runs; restart and stop in the same form
+//   drain NODE GENERATION   stops it, and goes on without this node
 //
 // The answer is lines of JSON. A line with "error" says why nothing follows.
 #pragma once
@@ -37,11 +38,12 @@ struct LogPlace {
 [[nodiscard]] std::string place_text(LogPlace const& place);
 
 struct Question {
-  enum class What : std::uint8_t { who, status, events, follow, stacks, logs, checkpoint, restart, stop };
+  enum class What : std::uint8_t { who, status, events, follow, stacks, logs, checkpoint, restart, drain, stop };
   What what = What::who;
   std::uint64_t number = 0;                      ///< AFTER, BYTES, GENERATION
   std::vector<std::uint32_t> ranks;              ///< at most kMostRanks; empty: all
   std::optional<LogPlace> place = std::nullopt;  ///< of logs
+  std::string node = {};                         ///< of drain; no blank in it
   bool operator==(Question const&) const = default;
 };
 inline constexpr std::size_t kMostRanks = 64;

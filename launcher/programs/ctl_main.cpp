@@ -150,24 +150,20 @@ bool says_yes(std::string const& question) {
 }
 
 int change(Job const& job, CtlOptions const& options) {
-  using What = live::Question::What;
   auto const table = ask_status(job);
   if (!table) {
     return no_answer(job, table.error().context);
   }
-  std::fputs(what_follows(*table, options.verb).c_str(), stderr);
+  std::fputs(what_follows(*table, options).c_str(), stderr);
   if (!options.yes && isatty(STDIN_FILENO) == 0) {
     complain("nothing is done: there is no terminal to answer at; --yes does it without a question");
     return kExitUsage;
   }
-  if (!options.yes && !says_yes(question_of(*table, options.verb))) {
+  if (!options.yes && !says_yes(question_of(*table, options))) {
     complain("nothing is done");
     return kExitCheck;
   }
-  auto const what = options.verb == Verb::checkpoint ? What::checkpoint
-                    : options.verb == Verb::restart  ? What::restart
-                                                     : What::stop;
-  auto const answer = ask(job, {what, table->generation, {}});
+  auto const answer = ask(job, order_of(*table, options));
   if (!answer) {
     return no_answer(job, answer.error().context);
   }

@@ -145,7 +145,7 @@ class RendezvousHost final : public rendezvous::CoordinatorInbox {
       live = std::make_unique<LiveJob>(
           io_, live::Facts{run_id, host_, "", std::nullopt, ""},
           [this](auto agent, auto const& message) { coordinator_.tell(agent, message); },
-          [this](auto agent, auto wanted) { coordinator_.want(agent, std::move(wanted)); },
+          [this](auto agent, auto wanted) { return coordinator_.want(agent, std::move(wanted)); },
           [this](auto agent, auto const& steps, auto idle_until) {
             return coordinator_.history(agent, steps, idle_until);
           },

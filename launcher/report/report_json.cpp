@@ -125,7 +125,7 @@ Json fields(story::Stretch const& e) {
   return {{"kind", "time"}, {"spent", name_of(e.spent)}, {"from_s", seconds(e.from)}, {"to_s", seconds(e.to)}};
 }
 Json fields(story::Wanted const& e) {
-  return {{"kind", "wanted"}, {"generation", e.generation}, {"verb", e.verb}, {"by", e.by}};
+  return {{"kind", "wanted"}, {"generation", e.generation}, {"verb", e.verb}, {"host", e.host}, {"by", e.by}};
 }
 Json fields(story::Slow const& e) {
   return {{"kind", "slow"},

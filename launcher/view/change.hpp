@@ -9,9 +9,11 @@
 namespace cxxrun::launcher::view {
 
 /// How the job is, and what the verb will do to it: lines.
-[[nodiscard]] std::string what_follows(Table const& table, Verb verb);
-/// The question, which ends without a line break.
-[[nodiscard]] std::string question_of(Table const& table, Verb verb);
+[[nodiscard]] std::string what_follows(Table const& table, CtlOptions const& options);
+/// The question to the person, which ends without a line break.
+[[nodiscard]] std::string question_of(Table const& table, CtlOptions const& options);
+/// What the coordinator is told to do to the generation that was shown.
+[[nodiscard]] live::Question order_of(Table const& table, CtlOptions const& options);
 /// What was done, in one line, or why nothing; `done`: something was.
 struct Outcome {
   std::string line;

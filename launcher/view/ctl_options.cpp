@@ -15,8 +15,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr std::array<char const*, 11> kVerbs{"status",  "top",   "stacks",     "logs",    "events", "page",
-                                             "metrics", "trace", "checkpoint", "restart", "stop"};
+constexpr std::array<char const*, 12> kVerbs{"status",  "top",   "stacks",     "logs",    "events", "page",
+                                             "metrics", "trace", "checkpoint", "restart", "drain",  "stop"};
 
 Result<void> take_ranks(CtlOptions& options, std::string const& word) {
   for (auto const& part : split(word, ',')) {
@@ -45,7 +45,14 @@ Result<Verb> verb_of(std::string const& word) {
                                  "; for a run of that id: cxxrunctl status " + printable(word, 60)));
 }
 
-/// [VERB] [RANKS] [JOB]
+/// What a question may contain as one word.
+bool is_host(std::string const& word) {
+  constexpr std::size_t kLongest = 255;
+  return !word.empty() && word.size() <= kLongest &&
+         std::all_of(word.begin(), word.end(), [](char c) { return std::isgraph(static_cast<unsigned char>(c)) != 0; });
+}
+
+/// [VERB] [RANKS] [JOB] [NODE]
 Result<void> take_words(CtlOptions& options, Words words) {
   auto const next = [&words] {
     std::string word = words.front();
@@ -75,8 +82,18 @@ Result<void> take_words(CtlOptions& options, Words words) {
   if (!words.empty()) {
     options.job = next();
   }
+  bool const drains = options.verb == Verb::drain;
   if (options.job.empty() && changes_job(options.verb)) {
-    return expected(std::string("which job? cxxrunctl ") + name_of(options.verb) + " JOB");
+    return expected(std::string("which job? cxxrunctl ") + name_of(options.verb) + " JOB" + (drains ? " NODE" : ""));
+  }
+  if (drains && words.empty()) {
+    return expected("which node? cxxrunctl drain JOB NODE");
+  }
+  if (drains) {
+    options.node = next();
+    if (!is_host(options.node)) {
+      return expected(printable(options.node, 60) + " is no name of a node");
+    }
   }
   return words.empty() ? Result<void>() : expected("unexpected argument " + printable(words.front(), 60));
 }
@@ -96,7 +113,7 @@ Result<void> check(CtlOptions const& options) {
     return expected("--port and --token-file are for page alone");
   }
   if (options.yes && !changes_job(options.verb)) {
-    return expected("--yes is for checkpoint, restart and stop alone");
+    return expected("--yes is for checkpoint, restart, drain and stop alone");
   }
   return {};
 }
@@ -123,6 +140,7 @@ Command ctl_command(CtlOptions& o) {
       "       cxxrunctl metrics [JOB]          the same as Prometheus reads it, once\n"
       "       cxxrunctl trace FILE|JOB         where its time went, for https://ui.perfetto.dev\n"
       "       cxxrunctl checkpoint|restart|stop JOB   changes it, after a question\n"
+      "       cxxrunctl drain JOB NODE         the same: goes on without this node\n"
       "       cxxrunctl doctor|init [...]      as cxxrun --doctor, cxxrun --init\n"
       "Looks at a running job of cxxrun from one of its nodes, or through srun.\n",
       "JOB is the number of a Slurm job, its step (4711.0) or, behind a command, the id of a run; without it all jobs\n"
@@ -134,7 +152,7 @@ Command ctl_command(CtlOptions& o) {
          {"--check", "", "print nothing, and exit with 1 unless the job gets on", set(o.check, parse_flag)},
          {"--verbose", "", "all nodes, frames and ranks, however many lines that takes", set(o.all, parse_flag), "-v"},
          {"--follow", "", "of events and logs: go on with what comes next", set(o.follow, parse_flag), "-f"},
-         {"--yes", "", "of checkpoint, restart and stop: do not ask", set(o.yes, parse_flag), "-y"},
+         {"--yes", "", "of checkpoint, restart, drain and stop: do not ask", set(o.yes, parse_flag), "-y"},
          {"--lines", "N", "of logs: at most so many lines of each file [20]", set(o.lines, parse_number<100'000>),
           "-n"},
          {"--port", "N", "of page: the port on 127.0.0.1 [any]", set(o.port, parse_number<65'535>)},

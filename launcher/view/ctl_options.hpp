@@ -10,7 +10,20 @@
 
 namespace cxxrun::launcher::view {
 
-enum class Verb : std::uint8_t { status, top, stacks, logs, events, page, metrics, trace, checkpoint, restart, stop };
+enum class Verb : std::uint8_t {
+  status,
+  top,
+  stacks,
+  logs,
+  events,
+  page,
+  metrics,
+  trace,
+  checkpoint,
+  restart,
+  drain,
+  stop
+};
 [[nodiscard]] char const* name_of(Verb verb);
 /// Whether the job is not only looked at.
 [[nodiscard]] constexpr bool changes_job(Verb verb) {
@@ -20,6 +33,7 @@ enum class Verb : std::uint8_t { status, top, stacks, logs, events, page, metric
 struct CtlOptions {
   Verb verb = Verb::status;
   std::string job;                   ///< as the user names it; "" = any that runs here
+  std::string node;                  ///< for drain
   std::vector<std::uint32_t> ranks;  ///< for stacks and logs; empty: all
   bool slow = false;                 ///< of stacks: of the ranks that are slow
   bool json = false;

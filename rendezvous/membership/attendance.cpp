@@ -232,7 +232,8 @@ Next leave(Turn& turn, AgentId agent, Leaving const& how) {
   Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, agent);
   std::size_t staying = state.roster.present.size() - 1;
   for (auto const& other : state.group.seats) {
-    staying -= (other.leaving != 0 && other.agent != agent && state.roster.present.contains(other.agent)) ? 1 : 0;
+    bool const goes = other.leaving != 0 || !other.drained.empty();
+    staying -= (goes && other.agent != agent && state.roster.present.contains(other.agent)) ? 1 : 0;
   }
   bool const job_ends = node.coordinates || (state.ever_ran && staying < turn.policy.min_nodes);
   StopReason const told = told_to_end(node, how);

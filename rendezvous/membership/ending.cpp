@@ -137,7 +137,9 @@ Next begin(Turn& turn, next::Stopping const& what) {
       continue;
     }
     ++state.group.awaited;
-    if (seat.leaving == 0) {
+    if (!seat.drained.empty()) {
+      turn.act(Tell{seat.agent, Stop{state.number, StopKind::drain, seat.drained}});
+    } else if (seat.leaving == 0) {
       turn.act(Tell{seat.agent, Stop{state.number, state.group.stop.kind, state.group.stop.why}});
     }
   }
@@ -202,6 +204,8 @@ Next begin(Turn& turn, next::Stopped const& /*what*/) {
       mark_dead(state, seat.node);
       note_fault(state.roster.fitness, {seat.node.host, seat.unkillable.front(), 0, node_key(seat.node)});
       drain(turn, seat.agent, Refused{kExitUnkillable, "excluded: " + seat.unkillable.front()});
+    } else if (!seat.drained.empty() && state.roster.present.contains(seat.agent)) {
+      exclude(turn, seat.agent, seat.drained);
     }
   }
   tell_who_did_not_call(turn);

@@ -1,5 +1,6 @@
 #include "rendezvous/membership/events.hpp"
 
+#include <array>
 #include <type_traits>
 #include <utility>
 
@@ -20,6 +21,16 @@ Event follower_called(AgentId agent, FollowerInfo&& follower_info, MemberEnds co
 }
 
 }  // namespace
+
+char const* name_of(Wanted::What what) {
+  constexpr std::array kNames{"checkpoint", "restart", "drain", "stop"};
+  return kNames.at(static_cast<std::size_t>(what));
+}
+
+std::string done_by(Wanted const& wanted) {
+  constexpr std::array kDone{"asked for a checkpoint", "restarted", "drained", "stopped"};
+  return std::string(kDone.at(static_cast<std::size_t>(wanted.what))) + " by " + wanted.by;
+}
 
 std::optional<Event> event_of_first(AgentId agent, ToCoordinator&& message, MemberEnds const& ends) {
   if (auto* const join = std::get_if<Join>(&message)) {

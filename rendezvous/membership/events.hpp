@@ -63,14 +63,15 @@ struct Quit {
 };
 /// A person wants it (docs/use/live.md), and was shown generation `number`.
 struct Wanted {
-  enum class What : std::uint8_t { checkpoint, restart, stop };
+  enum class What : std::uint8_t { checkpoint, restart, drain, stop };
   What what = What::checkpoint;
   std::uint64_t number = 0;
-  std::string by;  ///< "uid 1000 on node2"
+  std::string by;         ///< "uid 1000 on node2"
+  std::string node = {};  ///< to drain, as the person has typed it
 };
-[[nodiscard]] constexpr char const* name_of(Wanted::What what) {
-  return what == Wanted::What::checkpoint ? "checkpoint" : what == Wanted::What::restart ? "restart" : "stop";
-}
+[[nodiscard]] char const* name_of(Wanted::What what);
+/// "restarted by uid 1000 on node2"
+[[nodiscard]] std::string done_by(Wanted const& wanted);
 struct Tick {};
 using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Quit, Tick, Campaign, Withdraw,
                            Learned, FollowerCalled, Beaten, BeatsEnded, ConfirmedDead, Fenced, Wanted>;

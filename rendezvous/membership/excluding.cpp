@@ -1,9 +1,12 @@
 #include "rendezvous/membership/excluding.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "rendezvous/membership/roster.hpp"
+#include "src/base/core/endpoint.hpp"
+#include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -47,7 +50,48 @@ bool is_known_bad(State const& state, NodeInfo const& node) {
   return !node.coordinates && faults_of(state.roster.fitness, node_key(node), node.host).size() >= kFaultsEnough;
 }
 
+/// It is here, on the host that a person has named.
+bool is_meant(State const& state, Seat const& seat, std::string const& name) {
+  return state.roster.present.contains(seat.agent) && same_host_name(seat.node.host, name);
+}
+
 }  // namespace
+
+std::string objection_to_drain(State const& state, std::string const& name, Policy const& policy) {
+  auto const& seats = state.group.seats;
+  std::size_t leave = 0;
+  for (auto const& seat : seats) {
+    bool const meant = is_meant(state, seat, name);
+    leave += meant ? 1 : 0;
+    if (meant && seat.node.coordinates) {
+      return seat.node.host + " coordinates the job, and cannot hand that over: drain another node, or stop the job";
+    }
+  }
+  if (leave == 0) {
+    std::vector<std::string> hosts;
+    std::transform(seats.begin(), seats.end(), std::back_inserter(hosts),
+                   [](auto const& seat) { return seat.node.host; });
+    return "no worker of this job runs on " + printable(name) + ", but on " + join_first(8, std::move(hosts));
+  }
+  std::size_t const left = state.roster.present.size() - leave;
+  return left >= policy.min_nodes
+             ? ""
+             : counted(left, "node") + " would be left without " + printable(name) +
+                   ", spares included; --nnodes wants at least " + std::to_string(policy.min_nodes);
+}
+
+Next stop_to_drain(Turn& turn, std::string const& name, std::string const& why) {
+  State& state = turn.state;
+  std::string host;
+  for (auto& seat : state.group.seats) {
+    if (is_meant(state, seat, name)) {
+      host = seat.node.host;
+      seat.drained = why;
+      state.roster.unfit.emplace(node_key(seat.node), host + ": " + why);  // also if it is lost before it has stopped
+    }
+  }
+  return next::Stopping{{StopKind::resize, 0, host + " is " + why}};
+}
 
 bool has_spare(State const& state) {
   return state.roster.present.size() > seats_here(state);

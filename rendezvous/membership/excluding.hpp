@@ -1,4 +1,5 @@
-// Excluding: takes nodes out of the job because of their failures, and brings them back. Part of membership.
+// Excluding: takes nodes out of the job because of their failures or because a person wants it, and brings them back.
+// Part of membership.
 #pragma once
 
 #include <string>
@@ -10,6 +11,12 @@ namespace cxxrun::rendezvous {
 /// Takes a present node out of the job: it gets no seat, is told only the end, and is refused when its agent is started
 /// again. It stays connected, because Slurm may end a step when one of its tasks leaves early.
 void exclude(Turn& turn, AgentId agent, std::string const& why);
+
+/// Why members of the generation that runs are not drained although a person wants it; "": they are. `name`: of their
+/// host, with or without its domain; all agents of that host are meant.
+[[nodiscard]] std::string objection_to_drain(State const& state, std::string const& name, Policy const& policy);
+/// Stops the generation; then these members are excluded for `why`, and the others form the next one.
+[[nodiscard]] Next stop_to_drain(Turn& turn, std::string const& name, std::string const& why);
 
 /// Whether a present node has no seat and could take one.
 [[nodiscard]] bool has_spare(State const& state);

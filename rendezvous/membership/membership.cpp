@@ -9,6 +9,7 @@
 #include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/election.hpp"
 #include "rendezvous/membership/ending.hpp"
+#include "rendezvous/membership/excluding.hpp"
 #include "rendezvous/membership/forming.hpp"
 #include "rendezvous/membership/leases.hpp"
 #include "rendezvous/membership/roster.hpp"
@@ -294,17 +295,18 @@ void on(Turn& turn, Quit const& event) {
   }
 }
 
-/// While workers run, and of the generation that the person was shown. live_job.cpp says otherwise why not.
 void on(Turn& turn, Wanted const& event) {
-  if (turn.state.phase != Phase::running || event.number != turn.state.number) {
-    turn.say(Level::debug, "ignored: " + std::string(name_of(event.what)) + " of " + name_of(event.number), "ignored");
+  if (auto const why = objection(turn.state, event, turn.policy); !why.empty()) {
+    turn.say(Level::debug, "ignored: " + std::string(name_of(event.what)) + ": " + why, "ignored");
     return;
   }
-  turn.tell(story::Wanted{event.number, name_of(event.what), event.by});
+  auto const done = done_by(event);
+  turn.tell(story::Wanted{event.number, name_of(event.what), event.by, event.node});
   switch (event.what) {
-    case Wanted::What::checkpoint: turn.say(Level::info, "asked for a checkpoint by " + event.by); break;
-    case Wanted::What::restart: go_on(turn, next::Stopping{{StopKind::resize, 0, "restarted by " + event.by}}); break;
-    case Wanted::What::stop: go_on(turn, next::Stopping{{StopKind::user, SIGINT, "stopped by " + event.by}}); break;
+    case Wanted::What::checkpoint: turn.say(Level::info, done); break;
+    case Wanted::What::restart: go_on(turn, next::Stopping{{StopKind::resize, 0, done}}); break;
+    case Wanted::What::drain: go_on(turn, stop_to_drain(turn, event.node, done)); break;
+    case Wanted::What::stop: go_on(turn, next::Stopping{{StopKind::user, SIGINT, done}}); break;
   }
 }
 
@@ -384,6 +386,13 @@ std::optional<TimePoint> next_deadline(State const& state) {
 }
 
 }  // namespace
+
+std::string objection(State const& state, Wanted const& wanted, Policy const& policy) {
+  if (state.phase != Phase::running || wanted.number != state.number) {
+    return name_of(wanted.number) + " does not run now";
+  }
+  return wanted.what == Wanted::What::drain ? objection_to_drain(state, wanted.node, policy) : "";
+}
 
 Step step(State state, Event const& event, TimePoint now, Policy const& policy) {
   auto const armed_before = next_deadline(state);

@@ -7,6 +7,7 @@
 // Cost: a join, ack, stop or loss is O(log N) of N agents. `step` takes the state by value: move it in.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "rendezvous/history/policy.hpp"
@@ -20,6 +21,9 @@ namespace cxxrun::rendezvous {
 struct Step : BasicStep<State, Action> {
   std::vector<story::Event> story;
 };
+
+/// Why a Wanted would be ignored now; "": it would not.
+[[nodiscard]] std::string objection(State const& state, Wanted const& wanted, Policy const& policy);
 
 [[nodiscard]] Step step(State state, Event const& event, TimePoint now, Policy const& policy);
 

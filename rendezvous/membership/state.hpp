@@ -78,7 +78,8 @@ struct Seat {
   int leaving = 0;                ///< the signal by which its user told it to end; 0 = stays
   std::vector<WorkerExit> exits;  ///< as reported by Stopped
   std::vector<std::string> unkillable;
-  bool lacks = false;  ///< as reported by Stopped
+  bool lacks = false;   ///< as reported by Stopped
+  std::string drained;  ///< why its node leaves the job with this generation: "drained by …"; "" = it stays
 };
 
 /// A worker failure. Reports are kept in the order in which the coordinator received them.

@@ -388,8 +388,10 @@ void Coordinator::tell(AgentId agent, LiveDown const& message) {
   impl_->peers->send(agent, encode(message));
 }
 
-void Coordinator::want(AgentId agent, Wanted wanted) {
-  impl_->feed(impl_->peers->run_of(agent), std::move(wanted));
+std::string Coordinator::want(AgentId agent, Wanted wanted) {
+  auto const it = impl_->runs.find(impl_->peers->run_of(agent));
+  auto const run = it == impl_->runs.end() ? nullptr : it->second;  // it may be erased meanwhile
+  return run ? run->want(std::move(wanted)) : "its run is over";
 }
 
 std::optional<History> Coordinator::history(AgentId agent, StepTimes const& steps,

@@ -87,9 +87,9 @@ class Coordinator {
   void tell(std::variant<Withdraw, Learned> news);
   /// Sends to an agent known from `on_live`; dropped if that is gone.
   void tell(AgentId agent, LiveDown const& message);
-  /// A person wants it of the run of this agent, which is known from `on_live`.
-  void want(AgentId agent, Wanted wanted);
-  /// The history of the run of this agent, which is known from `live`: so_far() (history/ledger.hpp).
+  /// A person wants it of the run of this agent, which is known from `on_live`. Returns why nothing is done; "": it is.
+  std::string want(AgentId agent, Wanted wanted);
+  /// The history of the run of this agent, which is known from `on_live`: so_far() (history/ledger.hpp).
   [[nodiscard]] std::optional<History> history(AgentId agent, StepTimes const& steps,
                                                std::optional<TimePoint> idle_until) const;
   /// This agent has a new incarnation, by which others recognise its coordinator.

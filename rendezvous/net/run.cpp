@@ -45,6 +45,14 @@ void Run::feed(Event event) {
   }
 }
 
+std::string Run::want(Wanted wanted) {
+  auto why = objection(machine_.state, wanted, config_.policy);
+  if (why.empty()) {
+    feed(std::move(wanted));
+  }
+  return why;
+}
+
 void Run::on_message(AgentId agent, std::string const& host, MemberEnds const& ends, std::string const& payload) {
   auto decoded = decode<FromAgent>(payload);
   if (!decoded) {

@@ -62,6 +62,8 @@ class Run : public std::enable_shared_from_this<Run> {
   void feed(Event event);
   /// A member's message; `host` is for log lines.
   void on_message(AgentId agent, std::string const& host, MemberEnds const& ends, std::string const& payload);
+  /// Feeds it, unless there is an objection to it, which it returns.
+  std::string want(Wanted wanted);
   [[nodiscard]] Phase phase() const { return machine_.state.phase; }
   /// so_far() of the ledger; while nodes are waited for, no worker runs until now.
   [[nodiscard]] std::optional<History> history(StepTimes const& steps, std::optional<TimePoint> idle_until) const;

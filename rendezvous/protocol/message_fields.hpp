@@ -40,7 +40,7 @@ concept Enumeration = std::is_enum_v<T>;
 template <Enumeration T>
 inline constexpr auto kNames = nullptr;
 template <>
-inline constexpr std::array kNames<StopKind>{"failure", "resize", "user"};
+inline constexpr std::array kNames<StopKind>{"failure", "resize", "user", "drain"};
 template <>
 inline constexpr std::array kNames<ExitStatus::Kind>{"exited", "signalled", "not_started"};
 template <>

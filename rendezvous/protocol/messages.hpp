@@ -272,9 +272,16 @@ enum class StopKind {
   failure,  ///< a peer failed, so survivors are stuck in a dead collective (--restart-timeout)
   resize,   ///< a node joined or left in good health (--shutdown-timeout)
   user,     ///< the job is being ended (--shutdown-timeout)
+  drain,    ///< a person wants this node out of the job: as resize, but it keeps no worker and takes part no more
 };
 [[nodiscard]] constexpr char const* name_of(StopKind kind) {
-  return kind == StopKind::failure ? "failure" : kind == StopKind::resize ? "resize" : "user";
+  switch (kind) {
+    case StopKind::failure: return "failure";
+    case StopKind::resize: return "resize";
+    case StopKind::user: return "user";
+    case StopKind::drain: break;
+  }
+  return "drain";
 }
 struct Stop {
   std::uint64_t number = 0;

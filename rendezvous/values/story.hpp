@@ -68,8 +68,9 @@ struct TookOver {
 /// A person wants it (docs/use/live.md).
 struct Wanted {
   std::uint64_t generation = 0;
-  std::string verb;  ///< "checkpoint", "restart", "stop"
+  std::string verb;  ///< "checkpoint", "restart", "drain", "stop"
   std::string by;
+  std::string host = {};  ///< that is to be drained, as the person has typed it; "" = none is
 };
 struct SteppedDown {
   std::string why;

@@ -75,7 +75,10 @@ class Play {
                     AcceptedDecree{{script_.below(4), 0}, fuzz::some_decree(script_, hints())}, ""});
         break;
       case 4: feed(Learned{fuzz::some_decree(script_, hints()), {}}); break;
-      case 5: feed(Wanted{static_cast<Wanted::What>(script_.below(3)), script_.near(state_.number), "uid 0"}); break;
+      case 5:
+        feed(Wanted{static_cast<Wanted::What>(script_.below(4)), script_.near(state_.number), "uid 0",
+                    "n" + std::to_string(script_.below(4))});
+        break;
       default: feed(Quit{15});
     }
   }

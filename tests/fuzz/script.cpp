@@ -143,7 +143,7 @@ ToAgent some_to_agent(Script& script, Hints const& hints) {
     switch (script.below(9)) {
       case 0: return Prepare{some_generation(script, hints), script.below(100)};
       case 1: return Start{script.near(hints.number), script.below(100), Millis(script.below(50) * 100)};
-      case 2: return Stop{script.near(hints.number), static_cast<StopKind>(script.below(3)), "why"};
+      case 2: return Stop{script.near(hints.number), static_cast<StopKind>(script.below(4)), "why"};
       case 3: return Finished{static_cast<int>(script.below(256)), script.flip() ? "line" : ""};
       case 4: return Refused{112, "why"};
       case 5: return VoteRequest{script.near(hints.decided), some_ballot(script, hints)};

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import unittest
+from unittest import mock
 
 import jobs
 from jobs import GUARD, wait_until
@@ -187,6 +188,57 @@ class Changes(LiveCase):
         self.assertRegex(job.stderr, rf"restarted {by}")
         self.assertRegex(job.stderr, rf"stopped {by}")
         self.ctl("stop", me, "--yes", code=113)
+
+    def start_named(self, name, *arguments):
+        """A node of that name on this machine."""
+        cxxrun = jobs.CXXRUN
+        with mock.patch("jobs.CXXRUN", "unshare"):
+            return self.start("--uts", "sh", "-c", 'hostname "$1" && shift && exec "$@"', "sh", name, cxxrun, "--nnodes", "2:3",
+                              "--rdzv-endpoint", f"127.0.0.1:{self.port}", "--rdzv-id", self.run_id(), *arguments)
+
+    @unittest.skipUnless(os.geteuid() == 0, "takes root: nodes with names of their own")
+    def test_a_node_is_drained_for_good_and_the_others_go_on(self):
+        me, by = self.run_id(), rf"drained by uid {os.getuid()} on node\d"
+        self.make_gate("end")
+        worker = ("--nproc-per-node=1", self.worker('note up "$(uname -n)"; gate end'))
+        agents = {name: self.start_named(name, *worker) for name in ("node1", "node2", "node3")}
+        self.await_events(3, "up")
+        table = self.await_table(me, lambda table: (table["phase"], len(table["workers"])) == ("running", 3), "three run")
+        shown, first = table["generation"], table["coordinator"]
+        ranks = {worker["host"]: worker["rank"] for worker in table["workers"]}
+        self.assertEqual(sorted(ranks), sorted(agents))
+        leaves, stays = (name for name in agents if name != first)
+
+        for name, why in ((first, f"{first} coordinates the job, and cannot hand that over"),
+                          ("node9", "no worker of this job runs on node9, but on node")):
+            self.ctl("drain", me, name, "--yes", code=111)
+            self.assertIn(why, self.said)
+        self.ctl("drain", me, leaves, code=100)
+        self.assertIn(f"{leaves} with rank {ranks[leaves]} leaves for good; the others go on as 2 nodes", self.said)
+        self.assertEqual(self.table(me)["generation"], shown)
+        asked = self.answered(b"y\n", "drain", me, f"{leaves}.cluster")
+        self.assertIn(f"drain {leaves}.cluster of generation {shown} of {me}? [y/N] ", asked)
+
+        table = self.await_table(me, lambda table: table["generation"] > shown and len(table["workers"]) == 2, "two go on")
+        self.assertEqual((table["nodes"], table["restarts"]), (2, 0))
+        self.assertEqual({event[3] for event in self.await_events(2, "up", table["generation"])}, {first, stays})
+        self.ctl("drain", me, stays, "--yes", code=111)
+        self.assertIn(f"1 node would be left without {stays}, spares included; --nnodes wants at least 2", self.said)
+        again = self.start_named(leaves, *worker)
+        self.assertEqual(again.wait(), 112, again.stderr)
+        self.assertRegex(again.stderr, f"this node was excluded: {leaves}: {by}")
+        events = [json.loads(line) for line in self.ctl("events", me).splitlines()]
+        [wanted] = [event for event in events if event["kind"] == "wanted"]
+        self.assertEqual((wanted["verb"], wanted["host"], wanted["generation"]), ("drain", f"{leaves}.cluster", shown))
+        [excluded] = [event for event in events if event["kind"] == "node_excluded"]
+        self.assertEqual(excluded["host"], leaves)
+        self.assertRegex(excluded["why"], by)
+
+        self.assertIsNone(agents[leaves].process.poll())
+        self.open_gate("end")
+        self.assert_codes([0, 0, 0], *agents.values())
+        self.assertRegex(agents[first].stderr, f"{leaves} is {by}")
+        self.assertRegex(agents[leaves].stderr, f"excluded: {by}")
 
     def test_workers_that_cannot_be_asked_to_save_are_told_of(self):
         job = self.start_node("--nproc-per-node=1", "--rdzv-id", self.run_id(), self.worker("note up; exec sleep 1000"), nnodes="1")

@@ -221,11 +221,18 @@ void Job::strike(Fault const& fault) {
       }
       break;
     case Trouble::restarted:
+    case Trouble::drained:
       for (auto const& each : nodes) {
         if (each->running() && !each->process.frozen() && each->hosted.leads()) {
-          world.note([&] { return "restarted by hand at " + each->name(); });
-          each->hosted.feed(
-              rendezvous::Wanted{rendezvous::Wanted::What::restart, each->hosted.state().number, "uid 0"});
+          bool const drains = fault.trouble == Trouble::drained;
+          rendezvous::Wanted wanted{rendezvous::Wanted::What::restart, each->hosted.state().number, "uid 0"};
+          if (drains) {
+            wanted.what = rendezvous::Wanted::What::drain;
+            wanted.node = node->info.host;
+          }
+          world.note(
+              [&] { return (drains ? node->name() + " is drained" : "restarted") + " by hand at " + each->name(); });
+          each->hosted.feed(std::move(wanted));
         }
       }
       break;

@@ -8,11 +8,11 @@ namespace {
 
 using rendezvous::Tie;
 
-constexpr std::array kNames{"agent dies",        "agent and parent die", "host dies",        "host vanishes",
-                            "agent freezes",     "host freezes",         "job freezes",      "host cut off",
-                            "cut in two",        "cut one way",          "flaky pair",       "connections die",
-                            "worker fails",      "worker unkillable",    "told to end",      "a node joins",
-                            "a node comes back", "parent dies",          "restarted by hand"};
+constexpr std::array kNames{"agent dies",        "agent and parent die", "host dies",         "host vanishes",
+                            "agent freezes",     "host freezes",         "job freezes",       "host cut off",
+                            "cut in two",        "cut one way",          "flaky pair",        "connections die",
+                            "worker fails",      "worker unkillable",    "told to end",       "a node joins",
+                            "a node comes back", "parent dies",          "restarted by hand", "drained by hand"};
 static_assert(kNames.size() == static_cast<std::size_t>(Trouble::kCount));
 
 /// Losses and cuts more often than what the coordinator alone can settle.

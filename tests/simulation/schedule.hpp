@@ -31,6 +31,7 @@ enum class Trouble {
   comes_back,   ///< a new agent on the host of a dead one
   parent_dies,  ///< the parent alone: its agent kills the workers, says so and ends
   restarted,    ///< by hand, wherever somebody leads
+  drained,      ///< by hand, one node of whoever leads
   kCount,
 };
 [[nodiscard]] char const* name_of(Trouble trouble);

@@ -131,6 +131,22 @@ TEST_CASE("a job that is restarted by hand goes on, also when its coordinator is
   }
 }
 
+TEST_CASE("a node that is drained by hand is not taken again, not by the next coordinator either") {
+  auto const look = [](Job const& job) {
+    auto const& drained = job.nodes[1]->workers;
+    auto const& other = job.nodes[2]->workers;
+    bool const again = !drained || !other || drained->generation().number >= other->generation().number;
+    return no_success(job) + (again ? "the drained node takes part" : "");
+  };
+  CHECK(play_many(job_of(4, {{2 * kT, Trouble::drained, 0, 1}}), kPlays, look) == "");
+  CHECK(play_many(job_of(4, {{2 * kT, Trouble::drained, 0, 1}, {6 * kT, Trouble::both_die, 0, 0}}), kPlays, look) ==
+        "");
+  for (Micros const later : {0, 3'000, 12'000}) {  // the next coordinator may not know of it
+    CAPTURE(later);
+    CHECK(succeed(job_of(4, {{2 * kT, Trouble::drained, 0, 1}, {2 * kT + later, Trouble::both_die, 0, 0}})) == "");
+  }
+}
+
 TEST_CASE("whoever was dropped by a coordinator that steps down finds the next one", "[simulation]") {
   for (std::uint32_t const nodes : {2U, 3U, 4U, 5U}) {
     CAPTURE(nodes);

@@ -69,6 +69,13 @@ std::vector<Story> const stories{
       check(agent);
       agent.feed(GroupEnded{1, {failed_exit()}, {}});
     },
+    [](Driver& agent) {
+      agent.run().hear(rdzv::Stop{1, rdzv::StopKind::drain, "why"});
+    },
+    [](Driver& agent) {
+      agent.run().hear(rdzv::Stop{1, rdzv::StopKind::drain, "why"});
+      agent.feed(GroupEnded{1, {killed_exit()}, {}});
+    },
     [](Driver& agent) { keep(agent); },
     [](Driver& agent) {
       keep(agent);

@@ -56,6 +56,43 @@ TEST_CASE("agent: a node that is checked before each generation keeps nobody", "
   CHECK(ordered(agent) == order(5s, false));
 }
 
+TEST_CASE("agent: a drained node keeps nobody, and waits for the end of the job", "[unit]") {
+  Driver agent = stopping(rdzv::StopKind::drain);
+  CHECK(ordered(agent) == order(30s, false));
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  CHECK(agent.told<rdzv::Stopped>().size() == 1);
+  CHECK(agent.state.life == Life::excluded);
+  CHECK(agent.reason.find("excluded: rank 0 is gone") != std::string::npos);
+  agent.hear(rdzv::Prepare{generation(2, 2), 100});
+  CHECK((agent.state.life == Life::excluded && agent.told<rdzv::Ack>().empty()));
+  agent.hear(rdzv::Finished{3, ""});
+  REQUIRE(agent.all<Exit>().size() == 1);
+  CHECK(agent.all<Exit>().front().code == 3);
+}
+
+TEST_CASE("agent: a drained node whose workers had ended waits for the end of the job, too", "[unit]") {
+  Driver agent;
+  agent.run().feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}});
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::drain, "drained by uid 7 on node1"});
+  CHECK(agent.told<rdzv::Stopped>().size() == 1);
+  CHECK(agent.state.life == Life::excluded);
+}
+
+TEST_CASE("agent: a drained node tells whoever takes the job over that it takes part no more", "[unit]") {
+  Driver agent = stopping(rdzv::StopKind::drain);
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  agent.lose();
+  agent.up(1);
+  LinkId const leader = agent.link_to(1);
+  agent.hear(rdzv::VoteRequest{1, {2, 1}}, leader);
+  CHECK(agent.told<rdzv::Vote>().size() == 1);
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "coordinator lost"}, leader);
+  CHECK(agent.told<rdzv::Stopped>().size() == 1);
+  CHECK(agent.state.life == Life::excluded);
+  agent.hear(rdzv::Prepare{generation(2, 1), 50}, leader);
+  CHECK(agent.told<rdzv::Unfit>() == std::vector<rdzv::Unfit>{{2, "rank 0 is gone"}});
+}
+
 TEST_CASE("agent: with its workers parked a generation has stopped here, and they need no lease", "[unit]") {
   Driver agent = stopping();
   agent.feed(GroupEnded{1, {}, {}, true});

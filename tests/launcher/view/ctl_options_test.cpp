@@ -75,7 +75,7 @@ TEST_CASE("cxxrunctl: what is no command line is refused in a line that says wha
   CHECK(refused({"zzz"}) ==
         "cxxrunctl: zzz is not a command of this program; the commands are status, top, stacks, logs, events, page, "
         "metrics, "
-        "trace, checkpoint, restart, stop; for a run of that id: cxxrunctl status zzz\n");
+        "trace, checkpoint, restart, drain, stop; for a run of that id: cxxrunctl status zzz\n");
   CHECK(refused({"logs"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
   CHECK(refused({"logs", "1,2"}) == "cxxrunctl: whose log? cxxrunctl logs RANK [JOB]\n");
   CHECK(refused({"stacks", "run"}) ==
@@ -87,7 +87,7 @@ TEST_CASE("cxxrunctl: what is no command line is refused in a line that says wha
   CHECK(refused({"status", "-f"}) == "cxxrunctl: --follow is for events and logs alone\n");
   CHECK(refused({"metrics", "--port", "1"}) == "cxxrunctl: --port and --token-file are for page alone\n");
   CHECK(refused({"page", "--port", "65536"}).starts_with("cxxrunctl: --port"));
-  CHECK(refused({"status", "--yes"}) == "cxxrunctl: --yes is for checkpoint, restart and stop alone\n");
+  CHECK(refused({"status", "--yes"}) == "cxxrunctl: --yes is for checkpoint, restart, drain and stop alone\n");
   CHECK(refused({"--bogus"}).starts_with("cxxrunctl: unknown option --bogus"));
   CHECK(refused({"logs", "1", "-n"}).starts_with("cxxrunctl: --lines needs a value"));
   CHECK(refused({"\x1b[31m"}).find('\x1b') == std::string::npos);
@@ -100,7 +100,23 @@ TEST_CASE("cxxrunctl: what changes a job has to name it") {
     CHECK(parsed({verb, "4711", "-y"}).yes);
     CHECK(parsed({verb, "4711"}).job == "4711");
     CHECK(name_of(parsed({verb, "4711"}).verb) == verb);
+    CHECK(refused({verb, "4711", "node2"}) == "cxxrunctl: unexpected argument node2\n");
   }
+}
+
+TEST_CASE("cxxrunctl: what drains a node has to name the job and the node") {
+  auto const options = parsed({"drain", "4711.0", "node2.cluster", "-y"});
+  CHECK(options.verb == Verb::drain);
+  CHECK(options.job == "4711.0");
+  CHECK(options.node == "node2.cluster");
+  CHECK(options.yes);
+  CHECK(refused({"drain"}) == "cxxrunctl: which job? cxxrunctl drain JOB NODE\n");
+  CHECK(refused({"drain", "4711"}) == "cxxrunctl: which node? cxxrunctl drain JOB NODE\n");
+  CHECK(refused({"drain", "4711", "node2", "node3"}) == "cxxrunctl: unexpected argument node3\n");
+  for (std::string const& name : {std::string("a b"), std::string("a\nb"), std::string(256, 'a')}) {
+    CHECK(refused({"drain", "4711", name}).ends_with(" is no name of a node\n"));
+  }
+  CHECK(parsed({"drain", "4711", std::string(255, 'a')}).node.size() == 255);
 }
 
 TEST_CASE("cxxrunctl: what another program does is passed on to it") {

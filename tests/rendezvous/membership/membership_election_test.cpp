@@ -156,6 +156,7 @@ std::vector<Event> every_event() {
                             Said{2, Leaving{15}},
                             Quit{15},
                             Wanted{Wanted::What::restart, 1, "uid 0"},
+                            Wanted{Wanted::What::drain, 1, "uid 0", "b"},
                             Wanted{Wanted::What::stop, 2, "uid 0"},
                             Tick{},
                             Campaign{decree(1, 2), {2, 1}, 1, {}, false, false},

@@ -277,11 +277,17 @@ Row coordinator_told_to_end() {
 
 Row wanted() {
   using What = Wanted::What;
-  auto const ignored = nothing([](Job const& job) { return Event{Wanted{What::stop, job.state.number, "uid 0"}}; });
+  Cell const ignored{
+      "–", [](Phase phase) {
+        for (auto const what : {What::checkpoint, What::restart, What::drain, What::stop}) {
+          nothing([what](Job const& job) { return Event{Wanted{what, job.state.number, "uid 0", "n1"}}; }).check(phase);
+        }
+      }};
   return {{"forming", ignored},
           {"opening, preparing", ignored},
           {"running",
-           {"checkpoint: noted; restart: stop (resize); stop: stop (user)",
+           {"checkpoint: noted; restart: stop (resize); drain: stop (resize), then that node is excluded; stop: stop "
+            "(user)",
             [](Phase phase) {
               Job asked(phase);
               asked.feed(Wanted{What::checkpoint, 1, "uid 0 on n1"});
@@ -297,6 +303,15 @@ Row wanted() {
               restarted.stop_all();
               CHECK(restarted.in(Phase::opening, 2));
               CHECK(restarted.state.restarts.consumed == 0);
+              Job drained(phase);
+              drained.feed(Wanted{What::drain, 1, "uid 0 on n0", "n1"});
+              CHECK(drained.stops(StopKind::resize));
+              CHECK(drained.told<Stop>(1)->kind == StopKind::resize);
+              CHECK(*drained.told<Stop>(2) == Stop{1, StopKind::drain, "drained by uid 0 on n0"});
+              drained.stop_all();
+              CHECK(drained.in(Phase::opening, 2));
+              CHECK(drained.state.group.seats.size() == 1);
+              CHECK(drained.state.restarts.consumed == 0);
               Job stopped(phase);
               stopped.feed(Wanted{What::stop, 1, "uid 0 on n1"});
               CHECK(stopped.stops(StopKind::user));

@@ -179,6 +179,7 @@ TEST_CASE("membership: every event in every phase has an answer that keeps the b
                                   Said{1, Ack{0}},
                                   Quit{15},
                                   Wanted{Wanted::What::restart, 1, "uid 0"},
+                                  Wanted{Wanted::What::drain, 1, "uid 0", "b"},
                                   Tick{}};
   // Every sequence of three events from each phase of a two-node job.
   for (int reached = 0; reached < 5; ++reached) {

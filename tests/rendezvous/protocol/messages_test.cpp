@@ -249,7 +249,7 @@ TEST_CASE("messages: no message is missing above", "[unit]") {
 
 TEST_CASE("messages: every value of an enumeration survives", "[unit]") {
   auto const survives = [](ToAgent const& message) { return decode<ToAgent>(encode(message)).value() == message; };
-  for (StopKind const kind : {StopKind::failure, StopKind::resize, StopKind::user}) {
+  for (StopKind const kind : {StopKind::failure, StopKind::resize, StopKind::user, StopKind::drain}) {
     CHECK(survives(Stop{1, kind, ""}));
   }
   for (Tie const tie : {Tie::rank, Tie::fence, Tie::none}) {

@@ -99,7 +99,7 @@ TEST_CASE("recorder: a checkpoint is as old as the state that it holds, also in 
   auto page = std::make_unique<ControlPage>();
   Recorder const recorder(*page, 1, true);
   CHECK(page->saved == 0);
-  note_saved(*page, TimePoint{7s});
+  note_saved(*page, cxxrun::TimePoint{7s});
   note_checkpoint(*page, 5ms);
   Recorder const next(*page, 2, true);
   CHECK(page->saved == 7'000'000'000);
