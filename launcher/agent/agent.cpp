@@ -28,7 +28,9 @@
 #include "launcher/workers/signal_policy.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_memory.hpp"
+#include "src/base/core/endpoint.hpp"
 #include "src/base/core/time.hpp"
+#include "src/base/os/fd.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/monitor.hpp"
@@ -36,6 +38,8 @@
 #include "src/base/os/process_limits.hpp"
 #include "src/base/os/signals.hpp"
 #include "src/base/os/state_machine.hpp"
+#include "src/base/os/system.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 #include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
@@ -64,6 +68,14 @@ void tell_lost_output() {
   if (poll(&room, 1, 0) == 1 && (room.revents & POLLOUT) != 0) {
     std::fputs("cxxrun: output of the workers is lost: the console was not read, or its disk is full\n", stderr);
   }
+}
+
+/// By default each job would have NCCL's RAS service at port 28028, and another user's job might be there. All
+/// processes of a node listen at the port that is kept here, and one of them answers.
+os::UniqueFd keep_ras_port(NodeFacts& facts) {
+  auto port = os::gpu_devices() > 0 ? os::keep_loopback_port() : os::UniqueFd();
+  facts.ras = port ? endpoint_text("127.0.0.1", os::port_of(port.get())) : "";
+  return port;
 }
 
 /// The way of an event:
@@ -458,6 +470,7 @@ class Agent final : public HostingInbox {
   }
 
   AgentConfig config_;
+  os::UniqueFd ras_port_ = keep_ras_port(config_.facts);
   agent::Policy policy_;
   std::function<CpuPlan()> find_cpus_;
   // step(): launcher/life/agent_fsm.cpp

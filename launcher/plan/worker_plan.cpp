@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "launcher/facts/interpreter.hpp"
 #include "launcher/facts/outer_launcher.hpp"
@@ -86,6 +87,9 @@ void set_defaults(Environment& environment, NodeFacts const& facts) {
   environment.emplace("PYTHONFAULTHANDLER", "1");  // Python prints a traceback when a signal ends it
   environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   environment.emplace("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+  if (auto address = ras_address(facts, environment); !address.empty()) {
+    environment.emplace("NCCL_RAS_ADDR", std::move(address));
+  }
 }
 
 /// Erases the variable without a value, because it may be inherited from an outer cxxrun.
@@ -224,6 +228,11 @@ std::vector<std::string> resume_environment(WorkerSpec const& spec) {
     return std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view start) { return word.starts_with(start); });
   });
   return words;
+}
+
+std::string ras_address(NodeFacts const& facts, Environment const& inherited) {
+  return value_of(inherited, "NCCL_RAS_ENABLE") == "0" ? ""
+                                                       : find_value(inherited, "NCCL_RAS_ADDR").value_or(facts.ras);
 }
 
 std::string python_of(Environment const& environment) {

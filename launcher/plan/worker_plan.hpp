@@ -63,6 +63,7 @@ struct NodeFacts {
   std::vector<std::string> cpu_warnings = {};  ///< reasons why the workers' CPUs are slow
   bool keeps_logs = false;                     ///< the logs stay after the end
   std::vector<int> mpi_descriptors = {};       ///< connections to MPI's process manager, for a node's only worker
+  std::string ras = {};  ///< address for NCCL's RAS service; "" = none, a node without NVIDIA GPUs
 };
 
 /// Checks that each worker gets a device of its own, if that was asked for. Errors: environment, in one line.
@@ -81,6 +82,10 @@ struct NodeFacts {
 /// The environment that a resumed worker is told: all of it, with the variables first that identify the worker, because
 /// a packet that is too long is cut at the end.
 [[nodiscard]] std::vector<std::string> resume_environment(WorkerSpec const& spec);
+
+/// Where the workers' NCCL answers questions about itself (RAS): the NCCL_RAS_ADDR of the user, else that of this node.
+/// "": nowhere, or NCCL_RAS_ENABLE=0.
+[[nodiscard]] std::string ras_address(NodeFacts const& facts, Environment const& inherited);
 
 /// PYTHON_EXEC, else python3.
 [[nodiscard]] std::string python_of(Environment const& environment);

@@ -203,6 +203,15 @@ Result<UniqueFd> open_standby(std::string const& loopback) {
   return std::move(loopback == "::1" ? listening->sockets.back() : listening->sockets.front());
 }
 
+UniqueFd keep_loopback_port() {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  int const on = 1;
+  Address const a = address_of(AF_INET, 0, true);
+  bool const kept = fd && ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 &&
+                    ::bind(fd.get(), &a.any, length_of(AF_INET)) == 0;
+  return kept ? std::move(fd) : UniqueFd();
+}
+
 int bind_to_spare_port(int fd, sockaddr const* at, socklen_t size) {
   sockaddr_storage address{};
   std::memcpy(&address, at, size);

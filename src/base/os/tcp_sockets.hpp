@@ -46,6 +46,10 @@ struct Accepted {
 /// Errc::io.
 [[nodiscard]] Result<UniqueFd> open_standby(std::string const& loopback = "");
 
+/// Keeps a port of 127.0.0.1 for this user's processes without listening there: while the socket is open, only they can
+/// listen, and only with SO_REUSEPORT. -1 and errno where there is no such port.
+[[nodiscard]] UniqueFd keep_loopback_port();
+
 // Another user may take all ports that the kernel hands out (ip_local_port_range). These functions then use a port
 // outside that range. Those that bind return -1 with errno, as bind(2) does.
 

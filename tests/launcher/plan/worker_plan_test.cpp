@@ -113,6 +113,25 @@ TEST_CASE("worker_plan: the user's own settings are kept, torchrun's are overwri
   CHECK(variable(worker, "RANK") == "4");
 }
 
+TEST_CASE("worker_plan: NCCL's RAS service has an address of this node, unless the user has decided about it",
+          "[unit]") {
+  NodeFacts facts = node_facts;
+  CHECK(variable(planned({})[0], "NCCL_RAS_ADDR") == "(unset)");
+  facts.ras = "127.0.0.1:40123";
+  for (auto const& worker : planned({}, {}, facts)) {
+    CHECK(variable(worker, "NCCL_RAS_ADDR") == "127.0.0.1:40123");
+  }
+  CHECK(ras_address(facts, {}) == "127.0.0.1:40123");
+
+  Environment const own{{"NCCL_RAS_ADDR", "localhost:7"}};
+  CHECK(variable(planned({}, own, facts)[0], "NCCL_RAS_ADDR") == "localhost:7");
+  CHECK(ras_address(node_facts, own) == "localhost:7");
+
+  Environment const off{{"NCCL_RAS_ENABLE", "0"}};
+  CHECK(variable(planned({}, off, facts)[0], "NCCL_RAS_ADDR") == "(unset)");
+  CHECK(ras_address(facts, off).empty());
+}
+
 TEST_CASE("worker_plan: a worker knows in which job and step its launcher is, whatever it sees of Slurm", "[unit]") {
   Environment const step{{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "1"}, {"SLURM_PROCID", "0"}};
   for (char const* const mode : {"per-worker", "keep", "clear"}) {
