@@ -140,6 +140,9 @@ Json fields(story::Slow const& e) {
           {"spent", e.spent},
           {"how", e.how}};
 }
+Json fields(story::Hang const& e) {
+  return {{"kind", "hang"}, {"generation", e.generation}, {"how", e.how}};
+}
 
 char const* role_name(rendezvous::Role role) {
   switch (role) {

@@ -159,6 +159,7 @@ void hang_tick(Turn& turn) {
   state.hangs = std::move(judged.next);
   if (!judged.line.empty()) {
     turn.say(Level::warn, judged.line, "hang");
+    turn.tell(story::Hang{state.number, std::move(judged.line)});
   }
   for (auto& order : judged.orders) {
     if (Seat const* const seat = seat_with(state, order.rank)) {

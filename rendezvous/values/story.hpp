@@ -99,9 +99,14 @@ struct Slow {
   std::string how;            ///< the same for people
   bool over = false;
 };
+/// Ranks that keep others waiting in a collective, or a collective that does not end.
+struct Hang {
+  std::uint64_t generation = 0;
+  std::string how;  ///< for people
+};
 
 using What = std::variant<NodeJoined, NodeLost, NodeLeft, NodeExcluded, Formed, Started, WorkerFailed, Stopping, Ended,
-                          Restart, TookOver, SteppedDown, Concluded, Stretch, Wanted, Slow>;
+                          Restart, TookOver, SteppedDown, Concluded, Stretch, Wanted, Slow, Hang>;
 
 struct Event {
   Millis at{0};  ///< since the job's start

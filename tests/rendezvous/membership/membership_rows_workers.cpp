@@ -109,6 +109,11 @@ Row progress() {
           job.now += 2s;
           job.feed(Tick{});
           CHECK(text_of(job.last.said).starts_with("rank 1 on n1 has not entered all_reduce #1 (25 f32) for 62 s"));
+          REQUIRE_FALSE(job.last.story.empty());
+          auto const* const hang = std::get_if<story::Hang>(&job.last.story.back().what);
+          REQUIRE(hang != nullptr);
+          CHECK(hang->generation == 1);
+          CHECK(hang->how.starts_with("rank 1 on n1 has not entered all_reduce #1 (25 f32) for 62 s"));
           CHECK(job.told<Kill>(2) == nullptr);
           job.now += 10s;
           job.feed(Tick{});
