@@ -1,6 +1,7 @@
 """Reads PyTorch's flight recorders: which collectives are under way. NCCL has one, and gloo in new releases; PyTorch 1.13 has
 none."""
 import json
+import os
 import sys
 from typing import Any, Callable, Collection, List, Optional, Sequence, Tuple, Union
 
@@ -8,12 +9,23 @@ from cxxrun import _page
 from cxxrun._told import Told, packed
 
 
+_MODULE = "torch._C._distributed_c10d"
 _DUMPS = "_dump_nccl_trace_json", "_dump_fr_trace_json"
+_SIZES = "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"
+_ENTRIES = "2000"  # as PyTorch recommends, and the default of new releases
+
+
+def turn_on(version: str) -> None:
+    """Has NCCL's recorder keep entries, unless the user has decided; before the first group is made. `version`: of torch. Before
+    2.8 it reads the second name alone, and from then on it warns of that."""
+    if hasattr(sys.modules.get(_MODULE), _DUMPS[0]) and not any(name in os.environ for name in _SIZES):
+        is_old = [int(part) for part in version.split(".")[:2]] < [2, 8]
+        os.environ[_SIZES[is_old]] = _ENTRIES
 
 
 def recorder() -> Optional[Callable[[], List[Union[str, bytes]]]]:
     """Returns a function that dumps every recorder, which may take 20 ms, or None if this torch has no recorder."""
-    c10d = sys.modules.get("torch._C._distributed_c10d")
+    c10d = sys.modules.get(_MODULE)
     dumps = [getattr(c10d, name) for name in _DUMPS if hasattr(c10d, name)]
     return (lambda: [dump(True, False) for dump in dumps]) if dumps else None  # also what is done
 

@@ -6,7 +6,7 @@ import sys
 from types import ModuleType
 from typing import Any, Callable, List, Optional
 
-from cxxrun import _imports, _late, _process, _stacks, _watch
+from cxxrun import _flight, _imports, _late, _process, _stacks, _watch
 
 _C10D = "torch.distributed.distributed_c10d"
 _installed = False
@@ -66,6 +66,7 @@ class _Finder:  # not importlib.abc.MetaPathFinder: importing that takes longer 
 def _join(c10d: ModuleType) -> None:
     """Watches every default group of this process, even if other code has wrapped or replaced the functions that make one."""
     watch: List[_watch.Watch] = []
+    _flight.turn_on(sys.modules["torch"].__version__)
 
     def begin(group: Any) -> None:
         if not hasattr(group, "rank") or _process.has_elastic():  # libcxxrun itself shows its collectives

@@ -124,6 +124,19 @@ class FlightTest(unittest.TestCase):
             self.assertIsNone(_flight.told([text], "0", 7), text)
         self.assertIsNone(self.told(recorded("1")))
 
+    def test_the_recorder_of_nccl_is_turned_on_by_the_name_that_torch_reads(self):
+        c10d = types.ModuleType("torch._C._distributed_c10d")
+        new, old = "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"
+        with unittest.mock.patch.dict(sys.modules, {c10d.__name__: c10d}):
+            for version, given, expected in (
+                    ("2.9.1", {}, {}),  # without NCCL
+                    ("2.7.1+cu126", {}, {old: "2000"}), ("2.8.0a0", {}, {new: "2000"}), ("2.10.0", {}, {new: "2000"}),
+                    ("2.9.1", {old: "0"}, {old: "0"}), ("2.5.0", {new: "7"}, {new: "7"})):
+                with self.subTest(version), unittest.mock.patch.dict(os.environ, given, clear=True):
+                    _flight.turn_on(version)
+                    self.assertEqual(dict(os.environ), expected)
+                c10d._dump_nccl_trace_json = None
+
     def test_the_recorder_of_nccl_is_asked_as_well(self):
         """Planted: it has not been asked on a GPU."""
         c10d = types.ModuleType("torch._C._distributed_c10d")
