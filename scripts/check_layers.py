@@ -84,6 +84,7 @@ SHELLS = {
     "launcher/workers/worker_program": "whether a program and its script are there, and who runs it",
     "launcher/workers/worker_memory": "the memory that a node's workers share, over a socket",
     "launcher/hangs/hang_guard": "the timer that looks at workers' pages; gdb; hang.txt",
+    "launcher/hangs/nccl_ras": "a port for NCCL's service; calls it, on a thread of its caller",
     "launcher/hangs/python_stack": "asks a Python worker for its stacks: /proc, a signal, a timer",
     "launcher/job_end/end_watch": "the timer of the job's end, slurm.conf",
     "launcher/job_end/requeue_job": "runs scontrol at the end, keeps the history",

@@ -19,6 +19,7 @@
 #include "launcher/agent/live_node.hpp"
 #include "launcher/agent/refusing.hpp"
 #include "launcher/hangs/hang_guard.hpp"
+#include "launcher/hangs/nccl_ras.hpp"
 #include "launcher/job_end/end_watch.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "launcher/logs/log_dir.hpp"
@@ -28,7 +29,6 @@
 #include "launcher/workers/signal_policy.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_memory.hpp"
-#include "src/base/core/endpoint.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/fd.hpp"
 #include "src/base/os/local_address.hpp"
@@ -38,8 +38,6 @@
 #include "src/base/os/process_limits.hpp"
 #include "src/base/os/signals.hpp"
 #include "src/base/os/state_machine.hpp"
-#include "src/base/os/system.hpp"
-#include "src/base/os/tcp_sockets.hpp"
 #include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
@@ -68,14 +66,6 @@ void tell_lost_output() {
   if (poll(&room, 1, 0) == 1 && (room.revents & POLLOUT) != 0) {
     std::fputs("cxxrun: output of the workers is lost: the console was not read, or its disk is full\n", stderr);
   }
-}
-
-/// By default each job would have NCCL's RAS service at port 28028, and another user's job might be there. All
-/// processes of a node listen at the port that is kept here, and one of them answers.
-os::UniqueFd keep_ras_port(NodeFacts& facts) {
-  auto port = os::gpu_devices() > 0 ? os::keep_loopback_port() : os::UniqueFd();
-  facts.ras = port ? endpoint_text("127.0.0.1", os::port_of(port.get())) : "";
-  return port;
 }
 
 /// The way of an event:
@@ -450,6 +440,7 @@ class Agent final : public HostingInbox {
   }
 
   void on_run_closed() override { leave_if_done(); }
+  void on_hang(rendezvous::story::Hang const& hang) override { hangs_->note(hang); }
 
   EndWatch::Handlers end_handlers() {
     EndWatch::Handlers on;

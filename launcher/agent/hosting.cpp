@@ -166,6 +166,9 @@ void Hosting::on_story_event(std::string const& run_id, rendezvous::story::Event
   if (auto const* const took_over = std::get_if<rendezvous::story::TookOver>(&event.what)) {
     on_elected(*took_over);
   }
+  if (auto const* const hang = std::get_if<rendezvous::story::Hang>(&event.what)) {
+    inbox_.on_hang(*hang);
+  }
 }
 
 void Hosting::listen_for_followers() {

@@ -44,6 +44,7 @@ class LogPump;
 struct HostingInbox {
   virtual void on_run_closed() = 0;                                         ///< the last agent has left
   virtual void on_stepped_down(rendezvous::SteppedDown const& action) = 0;  ///< see CoordinatorInbox
+  virtual void on_hang(rendezvous::story::Hang const& hang) = 0;            ///< this node's coordinator has named it
 };
 
 class Hosting final : public rendezvous::CoordinatorInbox {

@@ -14,6 +14,7 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/hangs/hang_text.hpp"
+#include "launcher/hangs/nccl_ras.hpp"
 #include "launcher/hangs/python_stack.hpp"
 #include "launcher/logs/log_file.hpp"
 #include "launcher/logs/log_names.hpp"
@@ -23,6 +24,7 @@
 #include "src/base/os/fd.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/process_info.hpp"
+#include "src/base/os/run_blocking.hpp"
 #include "src/base/os/spawn.hpp"
 
 namespace cxxrun::launcher {
@@ -38,6 +40,8 @@ constexpr Millis kLastLook{2000};               // before the end of the grace; 
 constexpr std::chrono::seconds kProbePatience{10};
 constexpr std::chrono::seconds kAfterKill{2};  // then a debugger that survives SIGKILL is not waited for
 constexpr std::size_t kMostProbeBytes = std::size_t{256} * 1024;
+constexpr Millis kRasLimit = kRasPatience + Millis{500};  // it also looks up a name
+constexpr int kMostNoted = 8;                             // in a generation: a long evaluation may look like a hang
 
 /// A run of the debugger: collects its output, and kills it if it takes too long.
 class Probe : public std::enable_shared_from_this<Probe> {
@@ -123,6 +127,7 @@ HangGuard::HangGuard(boost::asio::io_context& io, Supervisor& supervisor, Option
       supervisor_(supervisor),
       host_(facts.host),
       log_root_(facts.log_root),
+      ras_(ras_address(facts, environment)),
       environment_(std::move(environment)),
       tell_(std::move(tell)),
       policy_(watch_policy(options.terms.hang_timeout)),
@@ -138,6 +143,7 @@ void HangGuard::begin(rendezvous::Generation const& generation) {
   watch_ = {};
   killing_.clear();
   frozen_ = false;
+  noted_ = 0;
   began_ = Clock::now();
   workers_ = generation.local_size;
   rank_base_ = generation.rank_base;
@@ -306,8 +312,35 @@ void HangGuard::kill(agent::KillWorker const& what) {
   take_stacks(pid, [this, what, text](Stacks const& stacks, bool judged_for_good) {
     show_stack(what, stacks);
     write(what, text(stacks));
-    finish(what, place_in(stacks), judged_for_good);
+    // Not meanwhile: the debugger stops the whole process.
+    ask_nccl([this, what, where = place_in(stacks), judged_for_good](std::string const& section) {
+      write(what, section);
+      finish(what, where, judged_for_good);
+    });
   });
+}
+
+void HangGuard::note(rendezvous::story::Hang const& hang) {
+  if (generation_ && generation_->number == hang.generation && noted_++ < kMostNoted) {
+    ask_nccl([this, dir = attempt_dir(log_root_, hang.generation), how = hang.how](std::string const& section) {
+      write(dir, section.empty() ? "" : how + "\n" + section + "\n");
+    });
+  }
+}
+
+/// `done` gets what to add to hang.txt: "" if NCCL has no address, or there are no files. It is not called if this
+/// object is destroyed before.
+void HangGuard::ask_nccl(std::function<void(std::string const& section)> done) {
+  if (ras_.empty() || log_root_.empty()) {
+    return done("");
+  }
+  os::run_blocking<std::string>(
+      io_, "cxxrun-ras", kRasLimit, [address = ras_] { return ask_ras(address); }, "none: no answer within 5 s",
+      [weak = weak_from_this(), address = ras_, done = std::move(done)](std::string const& answer) {
+        if (auto const self = weak.lock()) {
+          done(ras_section(address, answer));
+        }
+      });
 }
 
 /// Takes Python's own stacks, or else the debugger's, which takes seconds. `done` is not called if this object is
@@ -342,10 +375,14 @@ void HangGuard::show_stack(agent::KillWorker const& what, Stacks const& stacks) 
 }
 
 void HangGuard::write(agent::KillWorker const& what, std::string const& text) const {
-  if (log_root_.empty()) {
+  write(worker_log_dir(log_root_, what.order.number, what.local_rank), text);
+}
+
+void HangGuard::write(std::string const& dir, std::string const& text) const {
+  if (log_root_.empty() || text.empty()) {
     return;
   }
-  auto const path = worker_log_dir(log_root_, what.order.number, what.local_rank) + "/hang.txt";
+  auto const path = dir + "/hang.txt";
   auto const file = open_log_file(path);
   if (auto const written = file ? append_to_log(*file, path, text) : Result<void>(file.error()); !written) {
     log(Level::warn, written.error().message());

@@ -19,6 +19,7 @@
 #include "launcher/plan/worker_plan.hpp"
 #include "launcher/workers/stop_order.hpp"
 #include "rendezvous/values/generation.hpp"
+#include "rendezvous/values/story.hpp"
 #include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
@@ -43,10 +44,13 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   /// Frozen workers are not watched.
   void pause(bool frozen) { frozen_ = frozen; }
   /// Kills the worker, unless it has moved since the coordinator judged it. Before that its last collectives and its
-  /// stack are written to hang.txt and, shorter, to the console. Takes at most about 14 s, without blocking. No stack
-  /// is taken of a worker that other ranks have named, because they wait. If such a worker has ended with 0, `tell`
-  /// gets its end as a failure.
+  /// stack are written to hang.txt and, shorter, to the console, and what NCCL says of it. Takes at most about 20 s,
+  /// without blocking. Neither is asked about a worker that other ranks have named, because they wait. If such a worker
+  /// has ended with 0, `tell` gets its end as a failure.
   void kill(agent::KillWorker const& what);
+  /// The coordinator, which is in this agent, has named a hang: writes what NCCL says of it to hang.txt in the
+  /// directory of the generation.
+  void note(rendezvous::story::Hang const& hang);
 
  private:
   void arm();
@@ -59,6 +63,8 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   void take_stacks(pid_t pid, std::function<void(Stacks const&, bool judged_for_good)> done);
   void show_stack(agent::KillWorker const& what, Stacks const& stacks) const;
   void write(agent::KillWorker const& what, std::string const& text) const;
+  void write(std::string const& dir, std::string const& text) const;
+  void ask_nccl(std::function<void(std::string const& section)> done);
   void finish(agent::KillWorker const& what, std::string const& where, bool judged_for_good);
   void handle_named(agent::KillWorker const& what);
   NamedWorker sample_named(std::uint32_t local_rank);
@@ -68,6 +74,7 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   Supervisor& supervisor_;
   std::string host_;
   std::string log_root_;  // "" = no files
+  std::string ras_;       // where NCCL answers; "" = nowhere
   Environment environment_;
   std::function<void(agent::Event)> tell_;
   WatchPolicy policy_;
@@ -81,6 +88,7 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   TimePoint began_;            // start of the newest generation
   std::uint32_t workers_ = 0;  // its workers on this node
   bool frozen_ = false;
+  int noted_ = 0;  // hangs in the newest generation
   /// A named worker that is given time to end by itself.
   struct Patience {
     explicit Patience(boost::asio::io_context& io) : timer(io) {}

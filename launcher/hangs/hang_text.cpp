@@ -160,4 +160,14 @@ std::string hang_file(std::string const& why, std::vector<worker::SeenOperation>
   return text.ends_with('\n') ? text : text + "\n";
 }
 
+std::string ras_section(std::string const& address, std::string_view answer) {
+  for (std::string_view const reply : {"SERVER PROTOCOL ", "OK"}) {
+    if (answer.starts_with(reply)) {
+      answer.remove_prefix(std::min(answer.find('\n'), answer.size() - 1) + 1);
+    }
+  }
+  auto const text = printable_lines(trim(answer));
+  return "\nwhat NCCL says (RAS, " + printable(address) + "):\n" + (text.empty() ? "nothing" : text) + "\n";
+}
+
 }  // namespace cxxrun::launcher

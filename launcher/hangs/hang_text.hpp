@@ -44,4 +44,10 @@ struct Stacks {
 [[nodiscard]] std::string hang_file(std::string const& why, std::vector<worker::SeenOperation> const& operations,
                                     Stacks const& stacks, TimePoint now);
 
+/// What to send to NCCL's RAS service, which answers each line and then closes the connection. It may take 3 s to ask
+/// the other processes of the job (nccl src/ras/client_support.cc).
+inline constexpr std::string_view kRasQuestion = "CLIENT PROTOCOL 2\nTIMEOUT 3\nVERBOSE STATUS\n";
+/// What follows in hang.txt: the answer from `address` without the lines that are part of the protocol, safe to print.
+[[nodiscard]] std::string ras_section(std::string const& address, std::string_view answer);
+
 }  // namespace cxxrun::launcher

@@ -88,6 +88,24 @@ class GpuNode(JobCase):
             self.assertEqual(job.code, 0, job.stderr)
             self.assertEqual(re.findall("sum .*", job.stdout), ["sum 2 on a device: False"] * 2)
 
+    def test_the_workers_of_a_node_share_a_port_for_the_ras_service_of_nccl(self):
+        program = self.python_worker("""
+import socket
+address = os.environ.get("NCCL_RAS_ADDR", "none")
+if address != "none":
+    service = socket.socket()
+    service.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    service.bind((address.split(":")[0], int(address.split(":")[1])))
+    service.listen()
+note("ras", address)
+""")
+        for env in ({}, {"NCCL_RAS_ENABLE": "0"}):
+            job = self.run_job("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", *program, env=env)
+            self.assertEqual(job.code, 0, job.stderr)
+        first, second, *off = [address for *_, address in self.events("ras")]
+        self.assertRegex(first, r"^127\.0\.0\.1:\d+$")
+        self.assertEqual((second, off), (first, ["none"] * 2))
+
     def test_who_asks_for_nccl_is_told_in_one_line_what_is_missing(self):
         for node in self.nodes():
             with self.subTest(node=node):

@@ -7,8 +7,10 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import sys
+import threading
 
 import jobs
 import wrappers
@@ -51,6 +53,35 @@ note("begins")
 """
 
 ASTRAY_WORKER = os.path.abspath(sys.argv.pop(2))
+
+class Ras:
+    """Stands in for the RAS service of NCCL (nccl src/ras/client_support.cc). `text`: its status; None: it never answers."""
+
+    def __init__(self, text):
+        self.text, self.asked, self.calls = text, [], []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"localhost:{self.socket.getsockname()[1]}"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            connection, _ = self.socket.accept()
+            self.calls.append(connection)
+            if self.text is not None:
+                with connection, connection.makefile("r") as lines:
+                    for line in lines:
+                        self.asked.append(line)
+                        connection.sendall(self.reply(line).encode())
+                        if line == "VERBOSE STATUS\n":
+                            break
+
+    def reply(self, line):
+        if line.startswith("CLIENT PROTOCOL "):
+            return "SERVER PROTOCOL 2\n"
+        if line.startswith("TIMEOUT "):
+            return "OK\n"
+        return self.text if line == "VERBOSE STATUS\n" else "ERROR: Unknown command\n"
+
 
 LATE = "has not entered all_reduce #9 (25 f32) for "
 CAUSE = "did not enter all_reduce #9 (25 f32) for "
@@ -202,6 +233,31 @@ leave(9)
         first.process.send_signal(signal.SIGTERM)
         self.assert_codes([143, 143], first, second)
         self.assertFalse(jobs.alive(int(read(self.path("debugger")))))
+
+    def run_with(self, ras):
+        """The stuck rank is killed and replaced; hang.txt of that rank, and that of the coordinator's agent."""
+        env = {**self.debugger("echo '#0  spin () at loop.c:3'\n"), "NCCL_RAS_ADDR": ras.address}
+        first, second = self.run_two(self.STUCK, "--hang-timeout", "2", env=env)
+        self.assert_codes([0, 0], first, second)
+        self.assertEqual(len(self.events("finished", 2)), 4)
+        texts = {path[path.index("/attempt_"):]: text for path, text in self.logs("hang.txt").items()}
+        self.assertEqual(set(texts), {"/attempt_1/1/hang.txt", "/attempt_1/hang.txt"})
+        self.assertIn(LATE, texts["/attempt_1/hang.txt"])
+        self.assertIn("#0  spin ()", texts["/attempt_1/1/hang.txt"])
+        return texts.values()
+
+    def test_what_nccl_says_is_beside_the_stack_of_the_rank_and_with_the_coordinator(self):
+        ras = Ras("NCCL version 2.27.3\n\nCommunicators... \x1b[31m2 ranks\x1b[m \x07behind\n")
+        for text in self.run_with(ras):
+            self.assertIn(f"\nwhat NCCL says (RAS, {ras.address}):\n"
+                          "NCCL version 2.27.3\n\nCommunicators... 2 ranks ?behind\n", text)
+        self.assertEqual(ras.asked[:3], ["CLIENT PROTOCOL 2\n", "TIMEOUT 3\n", "VERBOSE STATUS\n"])
+
+    def test_an_nccl_that_never_answers_delays_the_kill_by_five_seconds_at_most(self):
+        ras = Ras(None)
+        for text in self.run_with(ras):
+            self.assertIn(f"\nwhat NCCL says (RAS, {ras.address}):\nnone: no answer within 5 s\n", text)
+        self.assertGreater(len(ras.calls), 2)  # again: another process may listen at the same port
 
 
 class Runtime(HangCase):

@@ -79,6 +79,20 @@ TEST_CASE("hang_text: hang.txt has the reason, the collectives and the stack", "
             .ends_with("first:\n  none\n\nits Python stack:\n  File \"a.py\"\n"));
 }
 
+TEST_CASE("hang_text: of NCCL's answer the status is shown, without the replies before it", "[unit]") {
+  std::string const head = "\nwhat NCCL says (RAS, localhost:7):\n";
+  CHECK(ras_section("localhost:7", "SERVER PROTOCOL 2\nOK\nNCCL version 2.27.3\n\nJob summary\n") ==
+        head + "NCCL version 2.27.3\n\nJob summary\n");
+  CHECK(ras_section("localhost:7", "SERVER PROTOCOL 2\nERROR: Invalid timeout value 3\n") ==
+        head + "ERROR: Invalid timeout value 3\n");
+  CHECK(ras_section("localhost:7", "SERVER PROTOCOL 2\nOK\nrank \x1b[2J\a7\n").find_first_of("\x1b\a") ==
+        std::string::npos);
+  CHECK(ras_section("localhost:7", "none: no answer within 5 s\n") == head + "none: no answer within 5 s\n");
+  for (char const* const nothing : {"", "SERVER PROTOCOL 2", "SERVER PROTOCOL 2\nOK", "SERVER PROTOCOL 2\nOK\n"}) {
+    CHECK(ras_section("localhost:7", nothing) == head + "nothing\n");
+  }
+}
+
 TEST_CASE("hang_text: of Python's stacks the main thread's is shown, whichever took the signal", "[unit]") {
   std::string const helper = "hread 0x1 (most recent call first):\n  File \"watch.py\", line 3 in wait\n\n";
   std::string const main =
