@@ -1,6 +1,5 @@
 #include "src/runtime/client/group_registry.hpp"
 
-#include <algorithm>
 #include <exception>
 #include <utility>
 

@@ -106,14 +106,6 @@ std::optional<std::string> refusal(std::span<Parameter const> parameters) {
   return std::nullopt;
 }
 
-std::string names_of(std::span<Parameter const> parameters, std::span<std::uint32_t const> which, std::size_t total) {
-  std::string text;
-  for (std::size_t i = 0; i < which.size(); ++i) {
-    text += (i > 0 ? ", " : "") + quoted_name(parameters[which[i]].name);
-  }
-  return text + (total > which.size() ? " and " + std::to_string(total - which.size()) + " more" : "");
-}
-
 void require_same(Communicator& comm, std::span<std::string const> items, std::string_view advice) {
   auto const mine = hashes_of(items);
   auto const all = comm.all_gather_value(hash_of(mine));

@@ -37,10 +37,6 @@ namespace cxxrun::gradient {
 /// The reason why no rank can make a synchronizer for these parameters, or nothing.
 [[nodiscard]] std::optional<std::string> refusal(std::span<Parameter const> parameters);
 
-/// At most three names: ""w1", "w2", "w3" and 4 more".
-[[nodiscard]] std::string names_of(std::span<Parameter const> parameters, std::span<std::uint32_t const> which,
-                                   std::size_t total);
-
 /// Collective. Throws Failure (usage) if the items differ between ranks: names the first different item, as rank 0 and
 /// the first rank that differs have it, and `advice`. Costs 8 bytes per rank if they are equal.
 void require_same(Communicator& comm, std::span<std::string const> items, std::string_view advice);

@@ -163,18 +163,14 @@ void GradientSynchronizer::Impl::write_control() {
 
 /// Handles unmarked gradients: they count as zero, or are an error.
 void GradientSynchronizer::Impl::note_missing(Stream stream) {
-  std::array<std::uint32_t, kMostNames> names{};
-  std::size_t missing = 0;
+  std::vector<std::string> missing;
   bool const allowed = options.find_unused || (weight && *weight == 0);
   for (std::uint32_t i = 0; i < parameters.size(); ++i) {
     if (tracker.marked(i)) {
       continue;
     }
     if (!allowed) {
-      if (missing < kMostNames) {
-        names[missing] = i;
-      }
-      ++missing;
+      missing.push_back(quoted_name(parameters[i].name));
     } else if (!touched.empty() && touched[i] != 0) {
       finish_gradient(i, stream);
     } else {
@@ -186,10 +182,9 @@ void GradientSynchronizer::Impl::note_missing(Stream stream) {
       times[layout.places[i].bucket].ready = Clock::now();
     }
   }
-  if (missing > 0 && error.empty()) {  // otherwise the previous step failed, and this wait() throws its error
-    error = here() + ": " + std::to_string(missing) + " of " + std::to_string(parameters.size()) +
-            " gradients were never marked ready" + step_text() + ": " +
-            names_of(parameters, std::span(names).first(std::min(missing, kMostNames)), missing) +
+  if (!missing.empty() && error.empty()) {  // otherwise the previous step failed, and this wait() throws its error
+    error = here() + ": " + std::to_string(missing.size()) + " of " + std::to_string(parameters.size()) +
+            " gradients were never marked ready" + step_text() + ": " + join_first(kMostNames, missing) +
             "; mark each once per step, or set find_unused";
   }
 }

@@ -69,9 +69,3 @@ TEST_CASE("agreement: parameters that no gradient can have are refused by name",
       {"v", PTRDIFF_MAX / 4, DType::f16}, {"w", PTRDIFF_MAX / 4, DType::f16}, {"x", 1, DType::f16}});
   CHECK(sum.value_or("").find("\"w\"") != std::string::npos);
 }
-
-TEST_CASE("agreement: names in a message stop at the number given", "[unit]") {
-  std::vector<std::uint32_t> const both{0, 1};
-  CHECK(names_of(kParameters, both, 2) == "\"embed\", \"w1\"");
-  CHECK(names_of(kParameters, both, 9) == "\"embed\", \"w1\" and 7 more");
-}
