@@ -49,15 +49,8 @@ namespace {
 
 /// NCCL's memory for what its collectives use; plain device memory in a world of one.
 std::int32_t take(bool of_nccl, void** memory, std::uint64_t bytes, Status* status) {
-  if (!of_nccl) {
-    return outcome(status, "cudaMalloc", cudaMalloc(memory, bytes));
-  }
-  auto const error = ncclMemAlloc(memory, bytes);
-  return error == ncclSuccess ? fine(status) : failed(status, "ncclMemAlloc", error);
-}
-
-std::int32_t registered(char const* call, ncclResult_t error, Status* status) {
-  return error == ncclSuccess ? fine(status) : failed(status, call, error);
+  return of_nccl ? outcome(status, "ncclMemAlloc", ncclMemAlloc(memory, bytes))
+                 : outcome(status, "cudaMalloc", cudaMalloc(memory, bytes));
 }
 
 }  // namespace
@@ -78,12 +71,11 @@ std::int32_t Memory::register_last(ncclComm_t comm, Status* status) {
   auto& piece = pieces_.back();
 #if CXXRUN_CUDA_HAS_WINDOWS
   if (has_windows()) {
-    return registered("ncclCommWindowRegister",
-                      ncclCommWindowRegister(comm, piece.memory, piece.bytes, &piece.window, NCCL_WIN_COLL_SYMMETRIC),
-                      status);
+    return outcome(status, "ncclCommWindowRegister",
+                   ncclCommWindowRegister(comm, piece.memory, piece.bytes, &piece.window, NCCL_WIN_COLL_SYMMETRIC));
   }
 #endif
-  return registered("ncclCommRegister", ncclCommRegister(comm, piece.memory, piece.bytes, &piece.handle), status);
+  return outcome(status, "ncclCommRegister", ncclCommRegister(comm, piece.memory, piece.bytes, &piece.handle));
 }
 
 std::int32_t Memory::deregister(ncclComm_t comm, Status* status) {
@@ -97,7 +89,7 @@ std::int32_t Memory::deregister(ncclComm_t comm, Status* status) {
     if (piece.handle != nullptr) {
       error = ncclCommDeregister(comm, std::exchange(piece.handle, nullptr));
     }
-    if (registered("giving up registered memory", error, status) != CXXRUN_CUDA_OK) {
+    if (outcome(status, "giving up registered memory", error) != CXXRUN_CUDA_OK) {
       return status->code;
     }
   }
@@ -157,9 +149,8 @@ void pass_on(Comm* comm, cxxrun_cuda_settings const& settings, ncclConfig_t& con
 
 void connect(Comm* comm, ncclUniqueId id, ncclConfig_t config) {
   OnDevice const here(comm->device);
-  auto const error = ncclCommInitRankConfig(&comm->nccl, comm->world, id, comm->rank, &config);
-  static_cast<void>(error == ncclSuccess ? fine(&comm->connected)
-                                         : failed(&comm->connected, "ncclCommInitRankConfig", error));
+  outcome(&comm->connected, "ncclCommInitRankConfig",
+          ncclCommInitRankConfig(&comm->nccl, comm->world, id, comm->rank, &config));
   comm->connecting = false;
 }
 
@@ -184,11 +175,10 @@ std::int32_t unique_id(std::uint8_t* id, Status* status) {
     return status->code;
   }
   ncclUniqueId unique{};
-  if (auto const error = ncclGetUniqueId(&unique); error != ncclSuccess) {
-    return failed(status, "ncclGetUniqueId", error);
+  if (outcome(status, "ncclGetUniqueId", ncclGetUniqueId(&unique)) == CXXRUN_CUDA_OK) {
+    std::memcpy(id, &unique, sizeof(unique));
   }
-  std::memcpy(id, &unique, sizeof(unique));
-  return fine(status);
+  return status->code;
 }
 
 std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t world,
@@ -210,9 +200,9 @@ std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t 
   if (made->timeline.open(status) != CXXRUN_CUDA_OK) {
     return status->code;
   }
-  if (auto const error = cudaMalloc(reinterpret_cast<void**>(&made->partial), kSquareBlocks * sizeof(double));
-      error != cudaSuccess) {
-    return failed(status, "cudaMalloc", error);
+  if (outcome(status, "cudaMalloc",
+              cudaMalloc(reinterpret_cast<void**>(&made->partial), kSquareBlocks * sizeof(double))) != CXXRUN_CUDA_OK) {
+    return status->code;
   }
   return world > 1 ? begin_nccl(made, id, *settings, status) : fine(status);
 }
@@ -234,9 +224,7 @@ std::int32_t poll(Comm* comm, Status* status) {
   }
   ncclResult_t state = ncclSuccess;
   auto const error = ncclCommGetAsyncError(nccl.get(), &state);
-  return error != ncclSuccess   ? failed(status, "ncclCommGetAsyncError", error)
-         : state != ncclSuccess ? failed(status, "NCCL", state)
-                                : fine(status);
+  return error != ncclSuccess ? failed(status, "ncclCommGetAsyncError", error) : outcome(status, "NCCL", state);
 }
 
 /// Also while NCCL is still connecting.
@@ -295,11 +283,10 @@ std::int32_t finalize(Comm* comm, Status* status) {
   if (comm->memory.deregister(nccl.get(), status) != CXXRUN_CUDA_OK) {
     return status->code;
   }
-  if (auto const error = ncclCommFinalize(nccl.get()); error != ncclSuccess) {
-    return failed(status, "ncclCommFinalize", error);
+  if (outcome(status, "ncclCommFinalize", ncclCommFinalize(nccl.get())) != CXXRUN_CUDA_OK) {
+    return status->code;
   }
-  auto const error = ncclCommDestroy(std::exchange(comm->nccl, nullptr));
-  return error == ncclSuccess ? fine(status) : failed(status, "ncclCommDestroy", error);
+  return outcome(status, "ncclCommDestroy", ncclCommDestroy(std::exchange(comm->nccl, nullptr)));
 }
 
 void comm_free(Comm* comm) {

@@ -52,6 +52,10 @@ std::int32_t failed(Status* status, char const* call, ncclResult_t error) {
               known ? reason : "");
 }
 
+std::int32_t outcome(Status* status, char const* call, ncclResult_t error) {
+  return error == ncclSuccess ? fine(status) : failed(status, call, error);
+}
+
 std::int32_t refused(Status* status, ncclResult_t error, char const* sentence) {
   return fill(status, CXXRUN_CUDA_NCCL, error, "%s", sentence);
 }

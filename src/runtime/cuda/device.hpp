@@ -20,10 +20,11 @@ std::int32_t fine(Status* status);
 std::int32_t in_progress(Status* status);
 /// This one also clears the thread's last error of CUDA.
 std::int32_t failed(Status* status, char const* call, cudaError_t error);
-/// fine() or failed().
-std::int32_t outcome(Status* status, char const* call, cudaError_t error);
 /// Adds the last reason that NCCL recorded.
 std::int32_t failed(Status* status, char const* call, ncclResult_t error);
+/// fine() or failed().
+std::int32_t outcome(Status* status, char const* call, cudaError_t error);
+std::int32_t outcome(Status* status, char const* call, ncclResult_t error);
 /// A call that is not allowed: an NCCL error of code `error` with our own sentence.
 std::int32_t refused(Status* status, ncclResult_t error, char const* sentence);
 std::int32_t unsupported(Status* status, char const* sentence);
