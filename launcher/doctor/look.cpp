@@ -142,24 +142,20 @@ if spec and spec.origin:
     print("torch.cuda=" + (found.group(1) if found else ""))
 )";
 
-struct Ran {
-  std::string text;
-  int status = 0;
-};
-
-Result<Ran> run_program(std::vector<std::string> argv, Environment const& environment) {
+/// What it prints; of one that fails the last line, as an error.
+Result<std::string> run_program(std::vector<std::string> argv, Environment const& environment) {
   auto const started = os::spawn_piped(std::move(argv), as_words(environment));
   if (!started) {
     return started.error();
   }
-  Ran ran{os::read_all(started->output.get(), kMostText).value_or(""), 0};
-  static_cast<void>(os::retried([&] { return ::waitpid(started->pid, &ran.status, 0); }));
-  return ran;
-}
-
-std::string last_line(std::string const& text) {
-  auto const whole = std::string(trim(text));
-  return whole.substr(whole.rfind('\n') + 1);
+  auto text = os::read_all(started->output.get(), kMostText).value_or("");
+  int status = 0;
+  static_cast<void>(os::retried([&] { return ::waitpid(started->pid, &status, 0); }));
+  if (status != 0) {
+    auto const whole = std::string(trim(text));
+    return fail(Errc::io, whole.substr(whole.rfind('\n') + 1));
+  }
+  return text;
 }
 
 void look_at_python(LookOptions const& wanted, Environment const& environment, Say const& say) {
@@ -173,11 +169,11 @@ void look_at_python(LookOptions const& wanted, Environment const& environment, S
   }
   tell(say, "python.path", found.path);
   auto const ran = run_program({wanted.python, "-c", kAboutPython}, environment);
-  if (!ran || ran->status != 0) {
-    tell(say, "python.error", ran ? last_line(ran->text) : ran.error().message());
+  if (!ran) {
+    tell(say, "python.error", ran.error().message());
     return;
   }
-  say(ran->text);
+  say(*ran);
 }
 
 void look_at_slurm(Environment const& environment, Say const& say) {
@@ -189,11 +185,11 @@ void look_at_slurm(Environment const& environment, Say const& say) {
     tell(say, "slurm.SignalChildrenProcesses", "yes");
   }
   auto const ran = run_program({"scontrol", "show", "config"}, environment);
-  if (!ran || ran->status != 0) {
-    tell(say, "slurm.error", ran ? last_line(ran->text) : ran.error().message());
+  if (!ran) {
+    tell(say, "slurm.error", ran.error().message());
     return;
   }
-  for (auto const& line : split(ran->text, '\n')) {
+  for (auto const& line : split(*ran, '\n')) {
     auto const at = line.find('=');
     auto const key = std::string(trim(line.substr(0, at)));
     for (auto const* const wanted : kKeys) {
@@ -348,11 +344,11 @@ void take_lines(std::string const& said, Facts& facts) {
 
 void look_at_partitions(Environment const& environment, Say const& say) {
   auto const ran = run_program({"sinfo", "-h", "-o", kSinfoFormat}, environment);
-  if (!ran || ran->status != 0) {
-    say(kNoPartitions + (ran ? last_line(ran->text) : ran.error().message()));
+  if (!ran) {
+    say(kNoPartitions + ran.error().message());
     return;
   }
-  say(ran->text);
+  say(*ran);
 }
 
 void tell(Say const& say, std::string const& key, std::string const& value) {
