@@ -7,6 +7,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "launcher/hangs/native_stack.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/log.hpp"
 
@@ -14,8 +15,9 @@ namespace cxxrun::launcher {
 
 using rendezvous::AgentId;
 
-constexpr Millis kWatchedFor{10'000};   // after the last question for the status
-constexpr Millis kAgentPatience{8000};  // with agents that a question was passed on to
+constexpr Millis kWatchedFor{10'000};                              // after the last question for the status
+constexpr Millis kAgentPatience{8000};                             // with agents that a question was passed on to
+constexpr Millis kForDebugger = kDebuggerPatience + Millis{1000};  // the same where each worker takes as long
 constexpr std::size_t kMaxInquiries = 16;
 constexpr std::size_t kMaxFollowers = 64;
 constexpr Millis kFollowFor{3000};  // agents wait longer for an answer
@@ -220,7 +222,8 @@ void LiveJob::inquire(AgentId asker, rendezvous::Ask const& ask, live::Question 
     return answer(asker, ask.id, live::error_json("no worker runs now"));
   }
   auto const id = ++last_id_;
-  inquiry->deadline.after(kAgentPatience, [this, id] { give_up(id); });
+  inquiry->patience = question.what == live::Question::What::native ? kForDebugger : kAgentPatience;
+  inquiry->deadline.after(inquiry->patience, [this, id] { give_up(id); });
   for (auto const agent : inquiry->waits_for) {
     tell_(agent, rendezvous::Ask{id, ask.text});
   }
@@ -237,6 +240,7 @@ void LiveJob::on_answer(AgentId agent, rendezvous::Told told) {
     inquiry.waits_for.erase(agent);
   }
   bool const more = !inquiry.waits_for.empty();
+  inquiry.deadline.after(inquiry.patience, [this, id = told.id] { give_up(id); });
   tell_(inquiry.asker, rendezvous::Told{inquiry.asked_as, std::move(told.text), more});
   if (!more) {
     inquiries_.erase(it);
@@ -251,7 +255,7 @@ void LiveJob::give_up(std::uint64_t id) {
     hosts.push_back(member == live_.members.end() ? "a lost node" : member->second.host);
   }
   answer(inquiry->asker, inquiry->asked_as,
-         live::error_json("no answer within " + seconds_text(kAgentPatience) + " from " +
+         live::error_json("no answer within " + seconds_text(inquiry->patience) + " from " +
                           join_first(8, std::move(hosts))));
 }
 

@@ -58,6 +58,7 @@ class LiveJob {
     rendezvous::AgentId asker = 0;
     std::uint64_t asked_as = 0;  ///< id of the question at the asker
     std::set<rendezvous::AgentId> waits_for;
+    Millis patience{0};  ///< with each part of the answer
     os::Timer deadline;
   };
   /// A question for events that are still to come.

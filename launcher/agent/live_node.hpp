@@ -1,9 +1,8 @@
 // LiveNode: what an agent does for the live view of its job (docs/use/live.md). It sends pulses to the coordinator,
-// passes on what programs on its node (cxxrunctl) ask, and answers for its own workers: their figures, their stacks,
-// the ends of their logs. Shell.
+// passes on what programs on its node (cxxrunctl) ask, and answers for its own workers (live_workers.hpp). Shell.
 //
-// Runs on the thread of the io_context given to it, and never blocks: files are read on a thread. Every question gets
-// an answer; if an agent or coordinator does not answer in time, the answer says so.
+// Runs on the thread of the io_context given to it, and does not block. Every question gets an answer; if an agent or
+// coordinator does not answer in time, the answer says so.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +12,7 @@
 #include <string>
 
 #include "launcher/agent/agent_config.hpp"
+#include "launcher/agent/live_workers.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "src/base/os/fd.hpp"
@@ -47,11 +47,9 @@ class LiveNode {
 
  private:
   class Asker;
-  class Workers;
-  struct Running;
   struct Waiting;
 
-  [[nodiscard]] Running running_workers() const;
+  [[nodiscard]] RunningWorkers running_workers() const;
   void send_pulse();
   void beat();
   void look();
@@ -65,7 +63,7 @@ class LiveNode {
   AgentConfig const& config_;
   agent::State const& state_;
   Send send_;
-  std::unique_ptr<Workers> workers_;
+  LiveWorkers workers_;
   os::Timer timer_;
   os::Timer look_timer_;
   Millis pace_ = rendezvous::Pace{}.every;

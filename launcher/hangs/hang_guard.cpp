@@ -1,19 +1,13 @@
 #include "launcher/hangs/hang_guard.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <csignal>
 #include <optional>
 #include <utility>
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/error.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/post.hpp>
-
 #include "launcher/hangs/hang_text.hpp"
+#include "launcher/hangs/native_stack.hpp"
 #include "launcher/hangs/nccl_ras.hpp"
 #include "launcher/hangs/python_stack.hpp"
 #include "launcher/logs/log_file.hpp"
@@ -21,103 +15,19 @@
 #include "launcher/workers/supervisor.hpp"
 #include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
-#include "src/base/os/fd.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/run_blocking.hpp"
-#include "src/base/os/spawn.hpp"
 
 namespace cxxrun::launcher {
 namespace {
-
-namespace asio = boost::asio;
-using boost::system::error_code;
 
 constexpr std::size_t kShownOperations = 3;
 constexpr std::size_t kShownFrames = 8;
 constexpr std::size_t kShownPythonFrames = 16;  // a waiting DataLoader takes 11 of them
 constexpr Millis kLastLook{2000};               // before the end of the grace; Python's stacks may take as long
-constexpr std::chrono::seconds kProbePatience{10};
-constexpr std::chrono::seconds kAfterKill{2};  // then a debugger that survives SIGKILL is not waited for
-constexpr std::size_t kMostProbeBytes = std::size_t{256} * 1024;
 constexpr Millis kRasLimit = kRasPatience + Millis{500};  // it also looks up a name
 constexpr int kMostNoted = 8;                             // in a generation: a long evaluation may look like a hang
-
-/// A run of the debugger: collects its output, and kills it if it takes too long.
-class Probe : public std::enable_shared_from_this<Probe> {
- public:
-  Probe(asio::io_context& io, os::UniqueFd output, pid_t debugger, std::function<void(std::string)> done)
-      : output_(io, output.release()), timer_(io), debugger_(debugger), done_(std::move(done)) {
-    output_.non_blocking(true);
-  }
-
-  void begin(Supervisor& supervisor) {
-    supervisor.tend(debugger_, [self = shared_from_this()] { self->ended(); });
-    timer_.after(kProbePatience, [this] { too_slow(); });
-    await_output();
-  }
-
- private:
-  void await_output() {
-    output_.async_wait(asio::posix::stream_descriptor::wait_read, [self = shared_from_this()](error_code const& error) {
-      if (!error && self->read_some()) {
-        self->await_output();
-      }
-    });
-  }
-
-  /// Reads what is available; false at the end. Excess output is read and dropped, so that the debugger can end.
-  bool read_some() {
-    std::array<char, 4096> part{};
-    error_code error;
-    while (!error) {
-      auto const got = output_.read_some(asio::buffer(part), error);
-      text_.append(part.data(), std::min(got, kMostProbeBytes - text_.size()));
-    }
-    return error == asio::error::would_block;
-  }
-
-  void too_slow() {
-    kill(-debugger_, SIGKILL);  // its session; it is not reaped yet, so the pid is still its own
-    text_ += "\ngdb took longer than 10 s\n";
-    timer_.after(kAfterKill, [this] { finish(); });
-  }
-
-  void ended() {
-    (void)read_some();
-    finish();
-  }
-
-  void finish() {
-    timer_.cancel();
-    error_code ignored;
-    output_.close(ignored);
-    if (auto const done = std::exchange(done_, {})) {
-      done(text_.empty() ? "gdb wrote nothing\n" : std::move(text_));
-    }
-  }
-
-  asio::posix::stream_descriptor output_;
-  os::Timer timer_;
-  pid_t debugger_;
-  std::function<void(std::string)> done_;
-  std::string text_;
-};
-
-/// Runs gdb on `pid`, which is stopped for that time. Calls `done` once, from the io_context, within about 12 s: with
-/// gdb's output, or one line that says why there is none (no gdb in PATH, not allowed, too slow). The debugger is a
-/// child of this process; the Supervisor reaps it and never takes it for a worker. Blocks while the process starts.
-/// `environment`: PATH, and what gdb inherits.
-void probe_stack(asio::io_context& io, Supervisor& supervisor, pid_t pid, Environment environment,
-                 std::function<void(std::string written)> done) {
-  environment.erase("DEBUGINFOD_URLS");  // gdb would fetch symbols over the network
-  auto started = os::spawn_piped(debugger_command(pid), as_words(environment));
-  if (!started) {
-    asio::post(io, [done = std::move(done), why = "none: " + started.error().message() + "\n"] { done(why); });
-    return;
-  }
-  std::make_shared<Probe>(io, std::move(started->output), started->pid, std::move(done))->begin(supervisor);
-}
 
 }  // namespace
 
@@ -351,12 +261,13 @@ void HangGuard::take_stacks(pid_t pid, std::function<void(Stacks const&, bool ju
     if (self && !python.written.empty()) {
       done({.python = python.written, .native = ""}, python.was_stopped);
     } else if (self) {
-      probe_stack(self->io_, self->supervisor_, pid, self->environment_,
-                  [weak, done, was_stopped = python.was_stopped](std::string const& native) {
-                    if (auto const still = weak.lock()) {
-                      done({.python = "", .native = native}, was_stopped);
-                    }
-                  });
+      ask_debugger(self->io_, self->supervisor_, debugger_command(pid), self->environment_,
+                   [weak, done, was_stopped = python.was_stopped](Result<std::string> const& native) {
+                     if (auto const still = weak.lock()) {
+                       auto const text = native ? *native : "none: " + native.error().message() + "\n";
+                       done({.python = "", .native = text}, was_stopped);
+                     }
+                   });
     }
   });
 }

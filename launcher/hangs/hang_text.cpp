@@ -85,8 +85,13 @@ std::vector<std::string> shown(std::vector<std::string> frames, std::size_t most
 
 }  // namespace
 
-std::vector<std::string> debugger_command(pid_t pid) {
-  return {"gdb", "-nx", "-batch", "-p", std::to_string(pid), "-ex", "thread apply all bt 20"};
+std::vector<std::string> debugger_command(pid_t pid, bool alike) {
+  std::vector<std::string> words{"gdb", "-nx", "-batch", "-p", std::to_string(pid)};
+  if (alike) {
+    words.insert(words.end(), {"-ex", "set print address off", "-ex", "set print frame-arguments none"});
+  }
+  words.insert(words.end(), {"-ex", "thread apply all bt 20"});
+  return words;
 }
 
 std::vector<std::string> main_frames(std::string_view written, std::size_t most) {

@@ -12,8 +12,9 @@
 
 namespace cxxrun::launcher {
 
-/// The debugger's command line: the innermost 20 frames of every thread, no start-up files, no questions.
-[[nodiscard]] std::vector<std::string> debugger_command(pid_t pid);
+/// The debugger's command line: the innermost 20 frames of every thread, no start-up files, no questions. `alike`:
+/// without addresses and values, in which workers at the same place differ.
+[[nodiscard]] std::vector<std::string> debugger_command(pid_t pid, bool alike = false);
 
 /// The frames of the main thread in the debugger's output, innermost first, at most `most`, each one safe line. gdb
 /// lists the main thread last.

@@ -14,11 +14,12 @@ struct Form {
   bool place_follows = false;  ///< one more may follow: a place
 };
 /// By Question::What.
-constexpr std::array<Form, 10> kForms{{{"who", 1},
+constexpr std::array<Form, 11> kForms{{{"who", 1},
                                        {"status", 1},
                                        {"events", 2},
                                        {"follow", 2},
                                        {"stacks", 2},
+                                       {"native", 2},
                                        {"logs", 3, true},
                                        {"checkpoint", 2},
                                        {"restart", 2},
@@ -76,7 +77,7 @@ std::optional<Question> parse_question(std::string_view text) {
     return std::nullopt;
   }
   Question question{static_cast<Question::What>(form - kForms.begin()), 0, {}};
-  bool const all = question.what == Question::What::stacks && words[1] == "all";
+  bool const all = question.what != Question::What::logs && words.back() == "all";
   if (asks_for_ranks(question.what) && !all && !read_ranks(words[1], question.ranks)) {
     return std::nullopt;
   }

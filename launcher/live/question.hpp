@@ -5,6 +5,7 @@
 //   events AFTER     events after number AFTER, as far as they are kept
 //   follow AFTER     the same, once there is one; without one the answer comes after a few seconds
 //   stacks all       the stacks of all workers; `stacks 3,5`: of these ranks
+//   native all       the same by the debugger, for which each worker stands still
 //   logs RANK BYTES  the last bytes of the log files of a worker; `logs RANK BYTES PLACE`: what it has written since
 //   checkpoint GENERATION   asks its workers to save, if this generation runs; restart and stop in the same form
 //   drain NODE GENERATION   stops it, and goes on without this node
@@ -38,7 +39,19 @@ struct LogPlace {
 [[nodiscard]] std::string place_text(LogPlace const& place);
 
 struct Question {
-  enum class What : std::uint8_t { who, status, events, follow, stacks, logs, checkpoint, restart, drain, stop };
+  enum class What : std::uint8_t {
+    who,
+    status,
+    events,
+    follow,
+    stacks,
+    native,
+    logs,
+    checkpoint,
+    restart,
+    drain,
+    stop
+  };
   What what = What::who;
   std::uint64_t number = 0;                      ///< AFTER, BYTES, GENERATION
   std::vector<std::uint32_t> ranks;              ///< at most kMostRanks; empty: all
@@ -51,7 +64,7 @@ inline constexpr std::uint64_t kMostTail = 65'536;
 
 /// Whether the question names ranks.
 [[nodiscard]] constexpr bool asks_for_ranks(Question::What what) {
-  return what == Question::What::stacks || what == Question::What::logs;
+  return what == Question::What::stacks || what == Question::What::native || what == Question::What::logs;
 }
 /// Whether the job is changed, so that a person was asked before.
 [[nodiscard]] constexpr bool changes_job(Question::What what) {

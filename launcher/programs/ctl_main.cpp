@@ -118,7 +118,11 @@ int show_stacks(Job const& job, CtlOptions const& options) {
       return no_answer(job, "no rank is slow");
     }
   }
-  auto const answer = ask(job, {live::Question::What::stacks, 0, std::move(ranks)});
+  using What = live::Question::What;
+  if (options.native) {
+    complain("a worker stands still while gdb reads its stack, for 10 s at most");
+  }
+  auto const answer = ask(job, {options.native ? What::native : What::stacks, 0, std::move(ranks)});
   if (!answer) {
     return no_answer(job, answer.error().context);
   }

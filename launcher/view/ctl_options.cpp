@@ -67,6 +67,11 @@ Result<void> take_words(CtlOptions& options, Words words) {
     options.verb = *verb;
   }
   bool const takes_ranks = options.verb == Verb::stacks || options.verb == Verb::logs;
+  if (options.verb == Verb::stacks && options.native && words.empty()) {
+    return expected(
+        "whose stacks? each of these workers stands still for it: cxxrunctl stacks --native RANKS [JOB], "
+        "or `all`");
+  }
   if (takes_ranks && !words.empty()) {
     auto const word = next();
     options.slow = word == "slow" && options.verb == Verb::stacks;
@@ -108,6 +113,9 @@ Result<void> check(CtlOptions const& options) {
   }
   if (options.follow && options.verb != Verb::events && options.verb != Verb::logs) {
     return expected("--follow is for events and logs alone");
+  }
+  if (options.native && options.verb != Verb::stacks) {
+    return expected("--native is for stacks alone");
   }
   if ((options.port > 0 || !options.token_file.empty()) && options.verb != Verb::page) {
     return expected("--port and --token-file are for page alone");
@@ -152,6 +160,7 @@ Command ctl_command(CtlOptions& o) {
          {"--check", "", "print nothing, and exit with 1 unless the job gets on", set(o.check, parse_flag)},
          {"--verbose", "", "all nodes, frames and ranks, however many lines that takes", set(o.all, parse_flag), "-v"},
          {"--follow", "", "of events and logs: go on with what comes next", set(o.follow, parse_flag), "-f"},
+         {"--native", "", "of stacks: by gdb; each worker stands still for it", set(o.native, parse_flag)},
          {"--yes", "", "of checkpoint, restart, drain and stop: do not ask", set(o.yes, parse_flag), "-y"},
          {"--lines", "N", "of logs: at most so many lines of each file [20]", set(o.lines, parse_number<100'000>),
           "-n"},

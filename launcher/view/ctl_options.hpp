@@ -40,6 +40,7 @@ struct CtlOptions {
   bool check = false;
   bool all = false;  ///< -v: shows all nodes, frames and ranks, however many lines that takes
   bool follow = false;
+  bool native = false;  ///< of stacks: by the debugger; the ranks were typed, or `all`
   bool yes = false;
   std::uint64_t lines = 20;
   std::uint64_t port = 0;  ///< of the page; 0: any

@@ -17,16 +17,19 @@
 namespace cxxrun::launcher::view {
 namespace {
 
-constexpr Millis kForQuick{8000};   // for: what the agent knows
-constexpr Millis kForLong{20'000};  // for: stacks and logs of ranks
-constexpr Millis kForWay{10'000};   // longer, by way of srun
+constexpr Millis kForQuick{8000};        // for: what the agent knows
+constexpr Millis kForLong{20'000};       // for: stacks and logs of ranks
+constexpr Millis kForDebugger{300'000};  // for: one worker after the other
+constexpr Millis kForWay{10'000};        // longer, by way of srun
 constexpr Millis kForSqueue{20'000};
 constexpr Millis kForSrun{20'000};     // until the relay has found its jobs
 constexpr std::size_t kMostNodes = 4;  // that are tried
 constexpr Millis kIdle{120'000};       // of a relay that is asked nothing: srun may be gone
 
 Millis patience_for(live::Question const& question) {
-  return is_passed_on(question.what) ? kForLong : kForQuick;
+  return question.what == live::Question::What::native ? kForDebugger
+         : is_passed_on(question.what)                 ? kForLong
+                                                       : kForQuick;
 }
 
 bool is_in_path(std::string const& program, Environment const& environment) {

@@ -10,7 +10,7 @@ _cxxrun() {
       flags="--loopback --version -h --help"
       valued="--port --store-access" ;;
     cxxrunctl)
-      flags="--json --check -v --verbose -f --follow -y --yes --version -h --help"
+      flags="--json --check -v --verbose -f --follow --native -y --yes --version -h --help"
       valued="-n --lines --port --token-file" ;;
     *)
       flags="--standalone --requeue -m --module --no-python --run-path --virtual-local-rank --warm --dry-run --doctor --init

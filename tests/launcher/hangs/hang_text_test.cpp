@@ -113,6 +113,18 @@ TEST_CASE("hang_text: the debugger asks nothing and reads no start-up file", "[u
   auto const command = debugger_command(77);
   CHECK(command[0] == "gdb");
   CHECK(command[4] == "77");
+  CHECK(command.back() == "thread apply all bt 20");
+  auto const alike = debugger_command(77, true);
+  CHECK(alike.size() == command.size() + 4);
+  CHECK(alike[6] == "set print address off");
+  CHECK(alike.back() == command.back());
+}
+
+TEST_CASE("hang_text: frames without addresses are read, too", "[unit]") {
+  std::string const written =
+      "Thread 1 (LWP 7 \"w\"):\n#0  read () at ../sysdeps/read.c:26\n#1  load (path=...) at train.cpp:12\n";
+  CHECK(main_frames(written, 8).size() == 2);
+  CHECK(place_in({.python = "", .native = written}) == "train.cpp:12 in load");
 }
 
 TEST_CASE("python_stack: the signal is in the file's name, and no other file is taken for it", "[unit]") {

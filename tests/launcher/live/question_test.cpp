@@ -9,11 +9,13 @@ TEST_CASE("question: each reads back as it was written") {
   for (Question const& question :
        {Question{What::who, 0, {}}, Question{What::status, 0, {}}, Question{What::events, 812, {}},
         Question{What::follow, 812, {}}, Question{What::stacks, 0, {}}, Question{What::stacks, 0, {3, 5}},
-        Question{What::logs, 4096, {12}}, Question{What::checkpoint, 2, {}}, Question{What::restart, 2, {}},
-        Question{What::stop, 0, {}}, Question{What::drain, 2, {}, std::nullopt, "node2.a-b"}}) {
+        Question{What::native, 0, {}}, Question{What::native, 0, {3}}, Question{What::logs, 4096, {12}},
+        Question{What::checkpoint, 2, {}}, Question{What::restart, 2, {}}, Question{What::stop, 0, {}},
+        Question{What::drain, 2, {}, std::nullopt, "node2.a-b"}}) {
     CHECK(parse_question(question_text(question)) == question);
   }
   CHECK(question_text({What::stacks, 0, {3, 5}}) == "stacks 3,5");
+  CHECK(question_text({What::native, 0, {}}) == "native all");
   CHECK(question_text({What::logs, 4096, {12}}) == "logs 12 4096");
   CHECK(question_text({What::drain, 2, {}, std::nullopt, "node2"}) == "drain node2 2");
 }
@@ -29,16 +31,17 @@ TEST_CASE("question: logs may name the place from which to go on") {
 }
 
 TEST_CASE("question: anything else is none") {
-  for (auto const* const text : {"",          " ",          "status ",
-                                 "status 1",  "Status",     "events",
-                                 "events x",  "events -1",  "events 99999999999999999999",
-                                 "stacks",    "stacks ",    "stacks 1,",
-                                 "stacks -1", "stacks 1 2", "stacks 4294967296",
-                                 "logs 1",    "logs all 1", "logs 1 2 3",
-                                 "kill",      "who\n",      "follow",
-                                 "restart",   "stop x",     "checkpoint all",
-                                 "drain 2",   "drain  2",   "drain node2",
-                                 "drain a b", "drain a b 2"}) {
+  for (auto const* const text : {"",          " ",           "status ",
+                                 "status 1",  "Status",      "events",
+                                 "events x",  "events -1",   "events 99999999999999999999",
+                                 "stacks",    "stacks ",     "stacks 1,",
+                                 "stacks -1", "stacks 1 2",  "stacks 4294967296",
+                                 "logs 1",    "logs all 1",  "logs 1 2 3",
+                                 "kill",      "who\n",       "follow",
+                                 "restart",   "stop x",      "checkpoint all",
+                                 "drain 2",   "drain  2",    "drain node2",
+                                 "drain a b", "drain a b 2", "native",
+                                 "logs 1 all"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_question(text));
   }

@@ -68,6 +68,9 @@ TEST_CASE("cxxrunctl: ranks come before the job") {
   CHECK(parsed({"stacks", "slow", "4711"}).job == "4711");
   CHECK_FALSE(parsed({"stacks", "all"}).slow);
   CHECK(parsed({"stacks", "3,5"}).ranks == std::vector<std::uint32_t>{3, 5});
+  CHECK_FALSE(parsed({"stacks", "3,5"}).native);
+  CHECK(parsed({"stacks", "3,5", "4711", "--native"}).native);
+  CHECK(parsed({"stacks", "--native", "all"}).ranks.empty());
 }
 
 TEST_CASE("cxxrunctl: what is no command line is refused in a line that says what to type") {
@@ -87,6 +90,8 @@ TEST_CASE("cxxrunctl: what is no command line is refused in a line that says wha
   CHECK(refused({"status", "-f"}) == "cxxrunctl: --follow is for events and logs alone\n");
   CHECK(refused({"metrics", "--port", "1"}) == "cxxrunctl: --port and --token-file are for page alone\n");
   CHECK(refused({"page", "--port", "65536"}).starts_with("cxxrunctl: --port"));
+  CHECK(refused({"logs", "1", "--native"}) == "cxxrunctl: --native is for stacks alone\n");
+  CHECK(refused({"stacks", "--native"}).starts_with("cxxrunctl: whose stacks? each of these workers stands still"));
   CHECK(refused({"status", "--yes"}) == "cxxrunctl: --yes is for checkpoint, restart, drain and stop alone\n");
   CHECK(refused({"--bogus"}).starts_with("cxxrunctl: unknown option --bogus"));
   CHECK(refused({"logs", "1", "-n"}).starts_with("cxxrunctl: --lines needs a value"));
