@@ -374,9 +374,11 @@ class Agent final : public HostingInbox {
     if (!machine_.state.joined) {
       hosting_.abandon();  // no other agent can have joined our coordinator before this one
     }
-    links_.hang_up_all();
-    page_.write_death_notice({}, "");
-    leave_if_done();
+    live_node_.finish([this] {
+      links_.hang_up_all();
+      page_.write_death_notice({}, "");
+      leave_if_done();
+    });
   }
 
   // ---- the end -----------------------------------------------------------------------------------------------
