@@ -3,6 +3,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import socket
 import struct
 import subprocess
@@ -60,6 +61,30 @@ class Logs(Following):
         self.assertEqual(lines, ["generation 1", *written, "last words", "generation 2", *written, "the end"])
         self.assertIn("the agent that was asked has ended\n", said)
         self.assertNotIn("left out", said)
+
+    def test_of_a_worker_that_writes_too_much_whole_lines_are_shown_in_order_and_the_last_ones(self):
+        job = self.start_node("--nproc-per-node=1", "--rdzv-id", self.run_id(), "--log-dir", self.path("logs"), "--redirects", "3",
+                              "--log-rotate", "1M", *self.python_worker("""
+note("up")
+number = 0
+while not os.path.exists(DIR + "/stop"):
+    for number in range(number + 1, number + 2001):
+        print("line", number, "-" * 80)
+    sys.stdout.flush()
+    time.sleep(0.1)
+note("wrote", number)
+"""), nnodes="1")
+        self.await_events(1, "up")
+        self.await_table(self.run_id(), lambda table: table["workers"], "its worker is told of")
+        with open(self.path("told"), "w") as told, open(self.path("said"), "w") as said:
+            follow = subprocess.Popen([CTL, "logs", "-f", "0", self.run_id()], env=self.environment(), stdout=told, stderr=said)
+        wait_until(lambda: re.search(r"\d bytes of \S+ left out", jobs.read(said.name)), "it says that it leaves some out")
+        pathlib.Path(self.path("stop")).touch()
+        self.assertEqual((job.wait(), follow.wait(GUARD)), (0, 0))
+        lines = [line for line in jobs.read(told.name).splitlines() if not line.startswith("==>")]
+        numbers = [int(re.fullmatch("line (\\d+) -{80}", line)[1]) for line in lines]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertEqual(numbers[-1], int(self.events("wrote")[0][3]))
 
     def test_what_cannot_be_followed_is_said_at_once(self):
         job = self.start_node("--nproc-per-node=1", "--rdzv-id", self.run_id(), self.worker("note up; exec sleep 1000"), nnodes="1")

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -41,6 +42,8 @@ class OneNode(LiveCase):
         self.assertLessEqual(max(map(len, screen.splitlines())), 80)
         screen.encode("ascii")
         self.ctl("status", "--check", me)
+        for shown in (screen, self.ctl("status", me, "--json"), self.ctl("events", me), self.ctl("metrics", me)):
+            self.assertNotIn(self.dir, shown)  # no argument, and nothing of the environment
 
         os.unlink(self.path("go1"))  # rank 1 is in load()
         def stacks():
@@ -146,6 +149,72 @@ class OneNode(LiveCase):
         for one in silent:
             one.close()
         self.end(job)
+
+
+class Others(LiveCase):
+    """Several jobs, and other users."""
+
+    def ctl_as(self, uid, *arguments):
+        """Where it finds no squeue."""
+        if not os.path.exists(self.path("cxxrunctl")):
+            shutil.copy(CTL, self.path("cxxrunctl"))
+            os.chmod(self.dir, 0o755)
+        return subprocess.run([self.path("cxxrunctl"), *arguments], user=uid, group=uid, extra_groups=[], cwd="/",
+                              env=self.environment({"PATH": "/nonexistent"}), stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=GUARD)
+
+    def test_of_several_jobs_one_has_to_be_named(self):
+        job = self.begin(ranks=1)
+        other = self.start("--standalone", *self.python_worker(TRAINER, "train.py"), env=PACKAGE)
+        self.await_events(2, "up")
+        self.ctl("stacks", "all", code=100)
+        self.assertRegex(self.said, rf"several jobs run there, say which one: (.*, )?{self.run_id()}(,|\n)")
+        done = subprocess.run([CTL], env=self.environment(), capture_output=True, text=True, timeout=GUARD)
+        self.assertGreaterEqual(done.stdout.count("; coordinated on "), 2, done)
+        self.assertIn("\n\n", done.stdout)
+        self.end(job, other)
+
+    def test_where_nobody_reads_its_output_it_ends_in_silence(self):
+        job = self.begin(ranks=1)
+        for arguments in (["status"], ["events"], ["events", "-f"]):
+            ours, theirs = os.pipe()
+            os.close(ours)
+            done = subprocess.run([CTL, *arguments, self.run_id()], env=self.environment(), stdout=theirs, stderr=subprocess.PIPE,
+                                  timeout=GUARD)
+            os.close(theirs)
+            self.assertEqual((done.returncode, done.stderr), (0, b""), arguments)
+        self.end(job)
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root to become another user")
+    def test_another_user_is_told_nothing_and_changes_nothing(self):
+        job = self.begin(ranks=1)
+        me = self.run_id()
+        for arguments in (["status", me], ["status", me, "--json"], ["stacks", "all", me], ["logs", "0", me], ["events", me],
+                          ["page", me], ["restart", me, "--yes"], ["stop", me, "--yes"]):
+            done = self.ctl_as(65534, *arguments)
+            self.assertEqual((done.returncode, done.stdout), (113, b""), done)
+        self.assertEqual(self.table(me)["generation"], 1)
+        self.end(job)
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root to become another user")
+    def test_a_process_of_another_user_is_not_asked_whatever_it_is_called(self):
+        listen = ("import socket, sys\n"
+                  "open('/proc/self/comm', 'w').write('cxxrun')\n"
+                  "listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+                  "listener.bind('\\0' + sys.argv[1])\n"
+                  "listener.listen()\n"
+                  "print('ready', flush=True)\n"
+                  "while True:\n"
+                  "  call = listener.accept()\n"
+                  "  print('asked', flush=True)\n")
+        for uid in (65534, os.getuid()):  # an own process is asked: the user alone makes the difference
+            with subprocess.Popen(["/usr/bin/python3", "-c", listen, f"{self.marker}-{uid}"], user=uid, group=uid, extra_groups=[],
+                                  cwd="/", env=self.environment(), stdout=subprocess.PIPE, text=True) as squatter:
+                self.addCleanup(squatter.kill)
+                self.assertEqual(squatter.stdout.readline(), "ready\n")
+                self.assertIn(self.ctl_as(os.getuid(), "status", "no-such-job").returncode, (111, 113))
+                squatter.kill()
+                self.assertEqual("asked" in squatter.stdout.read(), uid == os.getuid())
 
 
 class Changes(LiveCase):

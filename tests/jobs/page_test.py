@@ -15,7 +15,7 @@ import urllib.parse
 import browser
 import jobs
 from jobs import GUARD, wait_until
-from live_test import CTL, PACKAGE, LiveCase
+from live_jobs import CTL, PACKAGE, LiveCase
 
 # Says what a browser must not take for its own, and trains while there is a file for its rank.
 TRAINER = """
@@ -175,7 +175,11 @@ class Page(PageCase):
         self.page.send_signal(signal.SIGINT)
         self.assertIn(": this page was ended where it was started\n", self.leave())
         self.assertEqual(self.table(self.run_id())["phase"], "running")
+        old = self.token
+        self.open_page("--port", str(self.http_port))
+        self.assertEqual((self.ask("/state")[0], self.ask("/state", token=old)[0]), (200, 401))
         self.end(job)
+        self.leave()
 
     def test_a_port_that_is_taken_and_a_file_that_cannot_be_written_are_said(self):
         job = self.begin_job(1)
@@ -228,6 +232,34 @@ class Page(PageCase):
             if seen["generation"] > 1 and len(seen["behind"]) == 2 and not seen["trouble"]:
                 break
         self.end(*[agent for agent in agents if agent is not coordinator])
+        self.leave()
+
+
+    def test_numbers_that_no_worker_can_have_are_no_trouble(self):
+        script = self.python_worker("""
+import random
+from cxxrun import _page
+if RANK == "0":  # its page says anything
+    page = _page.connect()
+    note("up")
+    while True:
+        for offset in (_page.STEP, _page.FIRST_STEP, _page.LAST_STEP, _page.ENTERED, _page.DONE, *range(_page.IDLE, _page.FED + 1, 8)):
+            page.put(offset, random.choice((0, 1, 2**63 - 1, 2**63, 2**64 - 1, random.getrandbits(64))))
+        time.sleep(0.001)
+""" + TRAINER, "train.py")
+        job = self.start_node("--nproc-per-node=3", "--rdzv-id", self.run_id(), *script, nnodes="1", env=PACKAGE)
+        self.await_events(3, "up")
+        self.go(1, 2)
+        self.open_page()
+        def trains(table):
+            screen = self.ctl("status", self.run_id())
+            self.assertLessEqual(max(map(len, screen.splitlines())), 80)
+            self.assertEqual(json.loads(self.ask("/state")[1])["counts"], [3])
+            promtool(self.ctl("metrics", self.run_id()))
+            worker = next(each for each in table["workers"] if each["rank"] == 1)
+            return worker["step"] > 100 and worker.get("per_step_ms")
+        self.await_table(self.run_id(), lambda table: len(table["workers"]) == 3 and trains(table), "the others are shown as before")
+        self.end(job)
         self.leave()
 
 
