@@ -29,6 +29,7 @@
 #include "launcher/workers/signal_policy.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_memory.hpp"
+#include "rendezvous/trust/rail_check.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/fd.hpp"
 #include "src/base/os/local_address.hpp"
@@ -70,16 +71,17 @@ void tell_lost_output() {
 
 /// The way of an event:
 ///
-///   a worker exits        Supervisor → on_worker_exit, on_group_end → WorkerEnded, GroupEnded
-///   a message comes       AgentLinks                                → LinkUp, FromLink, BeatAnswered, LinkDown, …
-///   a signal comes        SignalWatch → on_signal                   → EndSignal, KillSignal
-///   a worker stands still HangGuard                                 → StoodStill
-///   the timer rings       timer_                                    → Tick
+///   a worker exits        Supervisor → on_worker_exit, on_generation_ended → WorkerEnded, GroupEnded
+///   a message comes       AgentLinks                                       → LinkUp, FromLink, BeatAnswered, …
+///   a signal comes        SignalWatch → on_signal                          → EndSignal, KillSignal
+///   a worker stands still HangGuard                                        → StoodStill
+///   the time is up        EndWatch                                         → EndSignal
+///   the timer rings       timer_                                           → Tick
 ///
 /// → feed() → agent::step() (launcher/life/agent_fsm.cpp) → perform() for each action. A message to the coordinator is
 /// TellLink → AgentLinks::tell(); its way at the other end is in rendezvous/net/coordinator.cpp. The whole way from a
 /// worker's exit to the report: docs/design/architecture.md.
-class Agent final : public HostingInbox {
+class Agent final : public SupervisorOwner, public AgentLinksOwner, public HostingInbox {
  public:
   Agent(AgentConfig config, os::AgentSide const& side)
       : config_(std::move(config)),
@@ -95,7 +97,7 @@ class Agent final : public HostingInbox {
     config_.facts.prover = keys_ ? supervisor_->socket() : "";
   }
 
-  ~Agent() { log_through({}); }  // an exception from run() is logged after pump_ is gone
+  ~Agent() override { log_through({}); }  // an exception from run() is logged after pump_ is gone
   Agent(Agent const&) = delete;
   Agent& operator=(Agent const&) = delete;
 
@@ -150,14 +152,14 @@ class Agent final : public HostingInbox {
 
   // ---- events ------------------------------------------------------------------------------------------------
 
-  void feed(agent::Event event) { machine_.feed(std::move(event), *this); }
+  void feed(agent::Event event) override { machine_.feed(std::move(event), *this); }
 
-  void on_worker_exit(std::uint64_t generation, rendezvous::WorkerExit exit) {
+  void on_worker_exit(std::uint64_t generation, rendezvous::WorkerExit exit) override {
     feed(agent::WorkerEnded{generation, std::move(exit)});
   }
 
-  void on_group_end(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
-                    std::vector<std::string> unkillable, bool waiting, bool lacks) {
+  void on_generation_ended(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
+                           std::vector<std::string> unkillable, bool waiting, bool lacks) override {
     for (auto const& line : unkillable) {
       log(Level::error, "survived SIGKILL: " + line);
     }
@@ -168,14 +170,31 @@ class Agent final : public HostingInbox {
                            lacks});
   }
 
-  /// A worker has said that the other ranks need not wait for it.
-  void on_shrink() {
+  void on_filled(std::uint64_t generation, bool whole) override { feed(agent::Filled{generation, whole}); }
+
+  void on_worker_parked(std::uint64_t generation, rendezvous::Named named) override {
+    feed(agent::StoodStill{generation, {}, {named}});
+  }
+
+  void on_shrinking_worker() override {
     auto const line = why_no_shrink(config_.options, config_.topology);
     bool const has_rank_0 = machine_.state.generation && machine_.state.generation->rank_base == 0;
     if (!line.empty() && has_rank_0 && !std::exchange(said_no_shrink_, true)) {
       log(Level::warn, line);  // once for the job
     }
   }
+
+  void on_question(os::UniqueFd connection, std::string const& question) override {
+    live_node_.on_question(std::move(connection), question);
+  }
+
+  Result<wire::RailVerdict> prove(std::uint64_t generation, std::uint32_t rank, wire::RailClaim const& claim) override {
+    return keys_ ? check_rail_claim(*keys_->own(), {rank, generation, config_.facts.run_id, config_.options.local_addr},
+                                    claim)
+                 : SupervisorOwner::prove(generation, rank, claim);
+  }
+
+  [[nodiscard]] std::uint32_t parent_kills() const override { return page_.kills(); }
 
   void on_signal(SignalInfo const& info) {
     auto result = classify(std::move(signal_state_), info, Clock::now(), signal_context_);
@@ -212,7 +231,7 @@ class Agent final : public HostingInbox {
     os::sweep_and_exit(side);
   }
 
-  void on_live_message(agent::LinkId link, rendezvous::LiveDown const& message) {
+  void on_live_message(agent::LinkId link, rendezvous::LiveDown message) override {
     if (link == machine_.state.follower.main) {
       live_node_.on_message(message);
     }
@@ -223,8 +242,7 @@ class Agent final : public HostingInbox {
     leave_if_done();
   }
 
-  /// A coordinator has let this agent in; runs before the LinkUp.
-  void on_joined(rendezvous::HelloReply const& reply) {
+  void on_joined(rendezvous::HelloReply const& reply) override {
     joining_.stop();
     if (!config_.topology.step.empty() && reply.run_id != config_.facts.run_id) {
       return leave_other_run(reply.run_id);
@@ -265,10 +283,10 @@ class Agent final : public HostingInbox {
     if (!by_step) {
       failed_ = fail(Errc::usage, why);
     }
-    farewell_timer_.after(kFarewell, [this, why] { exit_ ? io_.stop() : fail_with(fail(Errc::usage, why)); });
+    farewell_timer_.after(kFarewell, [this, why] { exit_ ? io_.stop() : on_joining_failed(fail(Errc::usage, why)); });
   }
 
-  void fail_with(Error error) {
+  void on_joining_failed(Error error) override {
     failed_ = std::move(error);
     io_.stop();
   }
@@ -411,45 +429,8 @@ class Agent final : public HostingInbox {
     return exit_code(failed_, exit_, instead);
   }
 
-  // ---- handlers: which call becomes which event ----
-
-  SupervisorHandlers supervisor_handlers() {
-    SupervisorHandlers on;
-    on.exited = [this](std::uint64_t generation, rendezvous::WorkerExit exit) {
-      on_worker_exit(generation, std::move(exit));
-    };
-    on.ended = [this](std::uint64_t generation, auto exits, auto unkillable, bool waiting, bool lacks) {
-      on_group_end(generation, std::move(exits), std::move(unkillable), waiting, lacks);
-    };
-    on.filled = [this](std::uint64_t generation, bool whole) { feed(agent::Filled{generation, whole}); };
-    on.shrinks = [this] { on_shrink(); };
-    on.named = [this](std::uint64_t generation, rendezvous::Named const& named) {
-      feed(agent::StoodStill{generation, {}, {named}});
-    };
-    on.prove = make_witness(keys_, config_);
-    on.asked = [this](auto connection, auto const& question) {
-      live_node_.on_question(std::move(connection), question);
-    };
-    on.parent_kills = [this] { return page_.kills(); };
-    return on;
-  }
-
-  Joining::Handlers joining_handlers() {
-    Joining::Handlers on;
-    on.rejoin_failed = [this](agent::LinkFailed event) { feed(std::move(event)); };
-    on.failed = [this](Error error) { fail_with(std::move(error)); };
-    return on;
-  }
-
   void on_run_closed() override { leave_if_done(); }
   void on_hang(rendezvous::story::Hang const& hang) override { hangs_->note(hang); }
-
-  EndWatch::Handlers end_handlers() {
-    EndWatch::Handlers on;
-    on.pass = [this](int signal, auto& served) { return supervisor_->ask_for_checkpoint(signal, served); };
-    on.end = [this] { feed(agent::EndSignal{SIGTERM, true, false, "at its --time-limit"}); };
-    return on;
-  }
 
   /// Called on the store's thread. This thread waits for that one, so nothing here changes under the call.
   store::StoreKeep port_keeper() {
@@ -480,24 +461,14 @@ class Agent final : public HostingInbox {
   os::PortKeeper& keeper_;
   std::shared_ptr<rendezvous::KeyRing> keys_ = make_keys(io_, config_);  // null with --auth none
   Hosting hosting_;
-  AgentLinks links_{
-      io_, keys_, [this](agent::Event event) { feed(std::move(event)); },
-      [this](rendezvous::HelloReply const& reply) { on_joined(reply); },
-      [this](agent::LinkId link, rendezvous::LiveDown const& message) { on_live_message(link, message); }};
-  Joining joining_{io_, config_, hosting_, links_, keys_, joining_handlers()};
-  std::shared_ptr<Supervisor> supervisor_ =
-      std::make_shared<Supervisor>(io_, pump_, supervisor_handlers(), config_.sockets);
+  AgentLinks links_{io_, keys_, *this};
+  Joining joining_{io_, config_, hosting_, links_, keys_, *this};
+  std::shared_ptr<Supervisor> supervisor_ = std::make_shared<Supervisor>(io_, pump_, *this, config_.sockets);
   WorkerMemory memory_{io_, config_.sockets};
   std::shared_ptr<HangGuard> hangs_ =
-      std::make_shared<HangGuard>(io_, *supervisor_, config_.options, config_.facts, config_.environment,
-                                  [this](agent::Event event) { feed(std::move(event)); });
-  LiveNode live_node_{io_,
-                      config_,
-                      machine_.state,
-                      *supervisor_,
-                      *hangs_,
-                      [this](auto const& message) { return links_.tell(machine_.state.follower.main, message); }};
-  EndWatch end_watch_{io_, config_.end, end_handlers()};
+      std::make_shared<HangGuard>(io_, *supervisor_, config_.options, config_.facts, config_.environment, *this);
+  LiveNode live_node_{io_, config_, machine_.state, *supervisor_, *hangs_, links_};
+  EndWatch end_watch_{io_, config_.end, *supervisor_, *this};
   std::optional<agent::Exit> exit_;
   std::optional<Error> failed_;
   bool said_no_shrink_ = false;

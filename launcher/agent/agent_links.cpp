@@ -8,7 +8,6 @@
 
 #include "launcher/place/topology.hpp"
 #include "rendezvous/net/key_ring.hpp"
-#include "rendezvous/trust/rail_check.hpp"
 #include "src/base/os/shared_page.hpp"
 #include "src/base/wire/frame.hpp"
 
@@ -33,15 +32,6 @@ std::shared_ptr<rendezvous::KeyRing> make_keys(boost::asio::io_context& io, Agen
   return keys;
 }
 
-SupervisorHandlers::Prove make_witness(std::shared_ptr<rendezvous::KeyRing> keys, AgentConfig const& config) {
-  if (!keys) {
-    return {};
-  }
-  return [keys = std::move(keys), &config](std::uint64_t generation, std::uint32_t rank, wire::RailClaim const& claim) {
-    return check_rail_claim(*keys->own(), {rank, generation, config.facts.run_id, config.options.local_addr}, claim);
-  };
-}
-
 /// One connection, and its events.
 struct AgentLinks::Link final : rendezvous::LinkInbox {
   Link(AgentLinks& links, agent::LinkId number, Failed join_failed)
@@ -53,23 +43,23 @@ struct AgentLinks::Link final : rendezvous::LinkInbox {
       all.plan_.run_id = reply.run_id;
       all.plan_.terms = reply.terms ? reply.terms : all.plan_.terms;
       all.joined_at_ = {0, "", reached.address, reached.port};
-      all.joined_(reply);
+      all.owner_.on_joined(reply);
     }
-    all.feed_(agent::LinkUp{id, reply.coordinator, reached.relayed});
+    all.owner_.feed(agent::LinkUp{id, reply.coordinator, reached.relayed});
   }
 
   void on_failed(Error error, bool refused) override {
     all.hang_up(id);
-    failed ? failed(error) : all.feed_(agent::LinkFailed{id, error.message(), refused});
+    failed ? failed(error) : all.owner_.feed(agent::LinkFailed{id, error.message(), refused});
   }
 
-  void on_message(rendezvous::ToAgent message) override { all.feed_(agent::FromLink{id, std::move(message)}); }
-  void on_beat(rendezvous::BeatAck const& ack) override { all.feed_(agent::BeatAnswered{id, ack}); }
-  void on_live(rendezvous::LiveDown&& message) override { all.live_(id, std::move(message)); }
+  void on_message(rendezvous::ToAgent message) override { all.owner_.feed(agent::FromLink{id, std::move(message)}); }
+  void on_beat(rendezvous::BeatAck const& ack) override { all.owner_.feed(agent::BeatAnswered{id, ack}); }
+  void on_live(rendezvous::LiveDown&& message) override { all.owner_.on_live_message(id, std::move(message)); }
 
   void on_closed(std::string how, rendezvous::Ended ended) override {
     all.hang_up(id);
-    all.feed_(agent::LinkDown{id, std::move(how), ended});
+    all.owner_.feed(agent::LinkDown{id, std::move(how), ended});
   }
 
   AgentLinks& all;
@@ -78,9 +68,8 @@ struct AgentLinks::Link final : rendezvous::LinkInbox {
   rendezvous::CoordinatorLink connection;
 };
 
-AgentLinks::AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys,
-                       std::function<void(agent::Event)> feed, Joined joined, Live live)
-    : io_(io), keys_(std::move(keys)), feed_(std::move(feed)), joined_(std::move(joined)), live_(std::move(live)) {}
+AgentLinks::AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys, AgentLinksOwner& owner)
+    : io_(io), keys_(std::move(keys)), owner_(owner) {}
 
 AgentLinks::~AgentLinks() = default;
 

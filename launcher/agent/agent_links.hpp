@@ -7,10 +7,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "launcher/agent/agent_config.hpp"
 #include "launcher/life/agent_state.hpp"
-#include "launcher/workers/supervisor.hpp"
 #include "rendezvous/net/coordinator_link.hpp"
 #include "rendezvous/net/key_ring.hpp"
 
@@ -23,22 +23,22 @@ namespace cxxrun::launcher {
 /// The keys by which this agent proves itself; null with --auth none.
 [[nodiscard]] std::shared_ptr<rendezvous::KeyRing> make_keys(boost::asio::io_context& io, AgentConfig const& config);
 
-/// Vouches for the connections between this agent's workers and ranks of other nodes; empty with --auth none. `config`
-/// outlives it.
-[[nodiscard]] SupervisorHandlers::Prove make_witness(std::shared_ptr<rendezvous::KeyRing> keys,
-                                                     AgentConfig const& config);
+/// What an agent hears of its connections: the events of every link, and what joining (joining.hpp) comes to.
+class AgentLinksOwner : public agent::Inbox {
+ public:
+  /// A coordinator has let this agent in. The LinkUp follows.
+  virtual void on_joined(rendezvous::HelloReply const& reply) = 0;
+  virtual void on_live_message(agent::LinkId link, rendezvous::LiveDown message) = 0;
+  /// This agent cannot take part.
+  virtual void on_joining_failed(Error error) = 0;
+};
 
 class AgentLinks {
  public:
   using Failed = std::function<void(Error const&)>;
-  using Joined = std::function<void(rendezvous::HelloReply const&)>;
-  using Live = std::function<void(agent::LinkId, rendezvous::LiveDown)>;
-
-  /// `keys`: how both ends of a connection prove themselves; null with --auth none. `feed` takes the events of every
-  /// link; it may destroy links, and is never called from within a call to this class. `joined` runs before the LinkUp
-  /// of a call to join.
-  AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys,
-             std::function<void(agent::Event)> feed, Joined joined, Live live);
+  /// `keys`: how both ends of a connection prove themselves; null with --auth none. `owner` outlives it, may destroy
+  /// links when it is called, and is never called from within a call to this class.
+  AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys, AgentLinksOwner& owner);
   ~AgentLinks();
   AgentLinks(AgentLinks const&) = delete;
   AgentLinks& operator=(AgentLinks const&) = delete;
@@ -64,9 +64,7 @@ class AgentLinks {
 
   boost::asio::io_context& io_;
   std::shared_ptr<rendezvous::KeyRing> keys_;
-  std::function<void(agent::Event)> feed_;
-  Joined joined_;
-  Live live_;
+  AgentLinksOwner& owner_;
   rendezvous::CallPlan plan_;        ///< of the last call to join
   rendezvous::Successor joined_at_;  ///< address of the coordinator that was joined last; port 0: none yet
   std::map<agent::LinkId, std::unique_ptr<Link>> links_;

@@ -26,22 +26,18 @@ class Hosting;
 
 class Joining {
  public:
-  struct Handlers {
-    std::function<void(agent::LinkFailed)> rejoin_failed;  ///< instead of the LinkUp of a Rejoin
-    std::function<void(Error)> failed;                     ///< this agent cannot take part
-  };
-
   /// All references outlive it. `config`: its `topology.discovered` follows the file. `keys`: null with --auth none.
   Joining(boost::asio::io_context& io, AgentConfig& config, Hosting& hosting, AgentLinks& links,
-          std::shared_ptr<rendezvous::KeyRing> keys, Handlers handlers);
+          std::shared_ptr<rendezvous::KeyRing> keys, AgentLinksOwner& owner);
 
-  /// Hosts or calls; a LinkUp of kFirstLink follows, or `failed`, possibly at once.
+  /// Hosts or calls; a LinkUp of kFirstLink follows, or on_joining_failed(), possibly at once.
   void begin();
   /// A coordinator has let the agent in: ends the search.
   void stop();
-  /// Calls as a new member, with a new incarnation. `was_member`: it has been in a generation.
+  /// Calls as a new member, with a new incarnation. A LinkUp or LinkFailed follows. `was_member`: it has been in a
+  /// generation.
   void rejoin(agent::Rejoin const& action, bool was_member);
-  /// After `failed`: the other nodes of the step wait, too, at an address where no coordinator can be.
+  /// After on_joining_failed(): the other nodes of the step wait, too, at an address where no coordinator can be.
   [[nodiscard]] bool others_wait() const { return others_wait_; }
 
  private:
@@ -64,7 +60,7 @@ class Joining {
   Hosting& hosting_;
   AgentLinks& links_;
   std::shared_ptr<rendezvous::KeyRing> keys_;
-  Handlers handlers_;
+  AgentLinksOwner& owner_;
 
   os::Timer resolver_timer_;
   std::optional<TimePoint> retry_until_;  ///< while no name server answers

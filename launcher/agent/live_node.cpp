@@ -11,6 +11,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include "launcher/agent/agent_links.hpp"
 #include "launcher/live/live.hpp"
 #include "launcher/live/question.hpp"
 #include "src/base/core/text.hpp"
@@ -104,11 +105,11 @@ struct LiveNode::Waiting {
 // ---- pulses, questions and answers ------------------------------------------------------------------------------
 
 LiveNode::LiveNode(boost::asio::io_context& io, AgentConfig const& config, agent::State const& state,
-                   Supervisor& supervisor, HangGuard const& hangs, Send send)
+                   Supervisor& supervisor, HangGuard const& hangs, AgentLinks& links)
     : io_(io),
       config_(config),
       state_(state),
-      send_(std::move(send)),
+      links_(links),
       workers_(io, supervisor, hangs, config.environment),
       timer_(io),
       look_timer_(io),
@@ -138,9 +139,14 @@ RunningWorkers LiveNode::running_workers() const {
   return running;
 }
 
+/// To the coordinator. False: there is no connection to one.
+bool LiveNode::send(rendezvous::LiveUp const& message) {
+  return links_.tell(state_.follower.main, message);
+}
+
 void LiveNode::send_pulse() {
   if (state_.joined) {
-    (void)send_(workers_.pulse(running_workers()));
+    (void)send(workers_.pulse(running_workers()));
   }
 }
 
@@ -174,7 +180,7 @@ void LiveNode::on_pace(rendezvous::Pace const& pace) {
 void LiveNode::on_coordinator_question(rendezvous::Ask const& ask) {
   auto const reply = [this, id = ask.id](std::string const& text, bool more) {
     live::say_in_parts(text, rendezvous::kMaxTold, more, [&](std::string part, bool another) {
-      (void)send_(rendezvous::Told{id, std::move(part), another});
+      (void)send(rendezvous::Told{id, std::move(part), another});
     });
   };
   auto const question = live::parse_question(ask.text);
@@ -227,7 +233,7 @@ void LiveNode::ask_coordinator(std::shared_ptr<Asker> const& asker, std::string 
                                live::Question::What what) {
   auto const id = ++last_id_;
   send_pulse();  // before the question: the answer then shows this node as it is now
-  if (!state_.joined || !send_(rendezvous::Ask{id, question})) {
+  if (!state_.joined || !send(rendezvous::Ask{id, question})) {
     return asker->say(
         live::error_json(state_.joined ? "no coordinator: an election is under way; try again in a few seconds"
                                        : "this node has not joined its job yet"),

@@ -25,16 +25,15 @@ class io_context;
 
 namespace cxxrun::launcher {
 
+class AgentLinks;
 class HangGuard;
 class Supervisor;
 
 class LiveNode {
  public:
-  /// To the coordinator. False: there is no connection to one.
-  using Send = std::function<bool(rendezvous::LiveUp const&)>;
   /// All references outlive it.
   LiveNode(boost::asio::io_context& io, AgentConfig const& config, agent::State const& state, Supervisor& supervisor,
-           HangGuard const& hangs, Send send);
+           HangGuard const& hangs, AgentLinks& links);
   ~LiveNode();
   LiveNode(LiveNode const&) = delete;
   LiveNode& operator=(LiveNode const&) = delete;
@@ -55,6 +54,7 @@ class LiveNode {
   struct Waiting;
 
   [[nodiscard]] RunningWorkers running_workers() const;
+  bool send(rendezvous::LiveUp const& message);
   void send_pulse();
   void beat();
   void look();
@@ -69,7 +69,7 @@ class LiveNode {
   boost::asio::io_context& io_;
   AgentConfig const& config_;
   agent::State const& state_;
-  Send send_;
+  AgentLinks& links_;
   LiveWorkers workers_;
   os::Timer timer_;
   os::Timer look_timer_;

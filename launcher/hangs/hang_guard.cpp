@@ -32,14 +32,14 @@ constexpr int kMostNoted = 8;                             // in a generation: a 
 }  // namespace
 
 HangGuard::HangGuard(boost::asio::io_context& io, Supervisor& supervisor, Options const& options,
-                     NodeFacts const& facts, Environment environment, std::function<void(agent::Event)> tell)
+                     NodeFacts const& facts, Environment environment, agent::Inbox& agent)
     : io_(io),
       supervisor_(supervisor),
       host_(facts.host),
       log_root_(facts.log_root),
       ras_(ras_address(facts, environment)),
       environment_(std::move(environment)),
-      tell_(std::move(tell)),
+      agent_(agent),
       policy_(watch_policy(options.terms.hang_timeout)),
       unseen_policy_{.limit = policy_.period * 4,
                      .asked = options.terms.hang_timeout > Millis{0},
@@ -128,7 +128,7 @@ void HangGuard::watch_pages() {
   auto step = watch_step(std::move(watch_), samples, Clock::now(), policy_);
   watch_ = std::move(step.next);
   if (!step.tell.empty()) {
-    tell_(agent::StoodStill{generation_->number, std::move(step.tell)});
+    agent_.feed(agent::StoodStill{generation_->number, std::move(step.tell)});
   }
 }
 
@@ -324,7 +324,7 @@ void HangGuard::handle_named(agent::KillWorker const& what) {
   switch (fate_of(*what.order.named, sample_named(what.local_rank))) {
     case NamedFate::nothing: return;
     case NamedFate::killed: return kill_named(what);
-    case NamedFate::failed: end->hung = what.order.why; return tell_(agent::WorkerEnded{what.order.number, *end});
+    case NamedFate::failed: end->hung = what.order.why; return agent_.feed(agent::WorkerEnded{what.order.number, *end});
     case NamedFate::asked: supervisor_.ask_to_give_up(what.local_rank); break;
     case NamedFate::patience: break;
   }

@@ -1,7 +1,7 @@
 // HangGuard: watches the progress of this node's workers while they run, and kills one when the coordinator says that
 // the others wait for it. Shell.
 //
-// progress_watch decides what is reported through `tell`; the coordinator decides who is killed (rendezvous/hangs).
+// progress_watch decides what is reported to the agent; the coordinator decides who is killed (rendezvous/hangs).
 // Runs on the io_context's thread, like the Supervisor.
 #pragma once
 
@@ -28,10 +28,10 @@ class Supervisor;
 
 class HangGuard : public std::enable_shared_from_this<HangGuard> {
  public:
-  /// `io` and `supervisor` outlive it. Uses --hang-timeout and --watch of `options`. `environment`: has the PATH for
-  /// the debugger. `tell` is called from the io_context; of the methods below, only `kill` calls it directly.
+  /// `io`, `supervisor` and `agent` outlive it. Uses --hang-timeout and --watch of `options`. `environment`: has the
+  /// PATH for the debugger. Events come from the io_context; of the methods below, only `kill` feeds some directly.
   HangGuard(boost::asio::io_context& io, Supervisor& supervisor, Options const& options, NodeFacts const& facts,
-            Environment environment, std::function<void(agent::Event)> tell);
+            Environment environment, agent::Inbox& agent);
 
   /// The workers of this generation run from now on.
   void begin(rendezvous::Generation const& generation);
@@ -46,7 +46,7 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   /// Kills the worker, unless it has moved since the coordinator judged it. Before that its last collectives and its
   /// stack are written to hang.txt and, shorter, to the console, and what NCCL says of it. Takes at most about 20 s,
   /// without blocking. Neither is asked about a worker that other ranks have named, because they wait. If such a worker
-  /// has ended with 0, `tell` gets its end as a failure.
+  /// has ended with 0, the agent gets its end as a failure.
   void kill(agent::KillWorker const& what);
   /// The coordinator, which is in this agent, has named a hang: writes what NCCL says of it to hang.txt in the
   /// directory of the generation.
@@ -76,7 +76,7 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   std::string log_root_;  // "" = no files
   std::string ras_;       // where NCCL answers; "" = nowhere
   Environment environment_;
-  std::function<void(agent::Event)> tell_;
+  agent::Inbox& agent_;
   WatchPolicy policy_;
   UnseenPolicy unseen_policy_;
   os::Timer timer_;

@@ -1,8 +1,10 @@
 #include "launcher/job_end/end_watch.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <utility>
 
+#include "launcher/workers/supervisor.hpp"
 #include "src/base/os/folder.hpp"
 
 namespace cxxrun::launcher {
@@ -38,12 +40,14 @@ EndPlan make_end_plan(Options const& options, Environment const& environment) {
                   options.join.has_value());
 }
 
-EndWatch::EndWatch(boost::asio::io_context& io, EndPlan plan, Handlers handlers)
-    : plan_(std::move(plan)), handlers_(std::move(handlers)), timer_(io) {}
+void EndWatch::perform(countdown::Pass const& what) {
+  auto const missing = supervisor_.ask_for_checkpoint(what.signal, served_);
+  happen(countdown::Passed{missing, served_.size() + missing});
+}
 
 void EndWatch::perform(countdown::EndJob const& /*what*/) {
   log(Level::info, "--time-limit is reached: ending the job as SIGTERM does");
-  handlers_.end();
+  agent_.feed(agent::EndSignal{SIGTERM, true, false, "at its --time-limit"});
 }
 
 void EndWatch::begin() {

@@ -3,19 +3,22 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <set>
 #include <sys/types.h>
+#include <utility>
 
 #include "launcher/facts/deadlines.hpp"
 #include "launcher/facts/environment.hpp"
+#include "launcher/life/agent_state.hpp"
 #include "launcher/options/options.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/state_machine.hpp"
 #include "src/base/os/timer.hpp"
 
 namespace cxxrun::launcher {
+
+class Supervisor;
 
 /// Reads at most 1 MiB of the file that SLURM_CONF names, and of cgroup.conf beside it. If they cannot be read (a
 /// container, a cluster that hides them), Slurm's defaults apply. Nothing outside a Slurm job.
@@ -26,14 +29,9 @@ namespace cxxrun::launcher {
 
 class EndWatch {
  public:
-  struct Handlers {
-    /// Passes a signal to the workers that catch it and are not in `served`, and adds them there. Returns how many
-    /// workers have not had it.
-    std::function<std::size_t(int signal, std::set<pid_t>& served)> pass;
-    std::function<void()> end;  ///< the time is up, and only cxxrun ends the job
-  };
-  /// `io` outlives it.
-  EndWatch(boost::asio::io_context& io, EndPlan plan, Handlers handlers);
+  /// The references outlive it. `agent`: gets an EndSignal when the time is up, and only cxxrun ends the job.
+  EndWatch(boost::asio::io_context& io, EndPlan plan, Supervisor& supervisor, agent::Inbox& agent)
+      : plan_(std::move(plan)), supervisor_(supervisor), agent_(agent), timer_(io) {}
 
   /// Starts to watch the deadline, also while no workers run. Logs options that have no effect.
   void begin();
@@ -57,17 +55,15 @@ class EndWatch {
   [[nodiscard]] EndPlan const& policy() const { return plan_; }
   static void say(Line const& line) { log(line.level, line.text); }
   static void stepped() {}
-  void perform(countdown::Pass const& what) {
-    auto const missing = handlers_.pass(what.signal, served_);
-    happen(countdown::Passed{missing, served_.size() + missing});
-  }
+  void perform(countdown::Pass const& what);
   void perform(countdown::EndJob const& what);
   void perform(countdown::WakeAt const& what) {
     timer_.at(what.at, [this] { happen(countdown::Tick{}); });
   }
 
   EndPlan plan_;
-  Handlers handlers_;
+  Supervisor& supervisor_;
+  agent::Inbox& agent_;
   os::Timer timer_;
   // step(): launcher/facts/deadlines.cpp
   os::Machine<countdown::State, countdown::Event> machine_;

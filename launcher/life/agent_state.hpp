@@ -174,6 +174,16 @@ struct Tick {};
 using Event = std::variant<LinkUp, LinkDown, LinkFailed, FromLink, BeatAnswered, SteppedDown, WorkerEnded, GroupEnded,
                            EndSignal, KillSignal, StoodStill, Filled, Tick>;
 
+/// Takes the events of one agent, on its thread. An event that is fed during a step waits until that is over.
+class Inbox {
+ public:
+  Inbox() = default;
+  Inbox(Inbox const&) = delete;
+  Inbox& operator=(Inbox const&) = delete;
+  virtual ~Inbox() = default;
+  virtual void feed(Event event) = 0;
+};
+
 using rendezvous::Learned;
 using rendezvous::Withdraw;
 using rendezvous::follower::Dial;

@@ -95,17 +95,17 @@ bool prepare(int connection, WarmWorker& worker) {
 
 }  // namespace
 
-Zygote::Zygote(boost::asio::io_context& io, WarmCommand command, std::string const& modules, ZygoteHandlers handlers)
+Zygote::Zygote(boost::asio::io_context& io, WarmCommand command, std::string const& modules, ZygoteOwner& owner)
     : io_(io),
       command_(std::move(command)),
       policy_{printable(modules, 200)},
-      handlers_(std::move(handlers)),
+      owner_(owner),
       control_(io),
       timer_(io) {}
 
 Result<Zygote::Started> Zygote::start(boost::asio::io_context& io, std::vector<std::string> const& argv,
                                       std::vector<std::string> environment, std::string const& modules,
-                                      ZygoteHandlers handlers) {
+                                      ZygoteOwner& owner) {
   auto command = warm_command(argv);
   if (!command) {
     return command.error();
@@ -131,7 +131,7 @@ Result<Zygote::Started> Zygote::start(boost::asio::io_context& io, std::vector<s
   if (!started.ok()) {
     return fail(Errc::io, os::explain_failed_start(argv.front(), started.stage, started.error));
   }
-  std::shared_ptr<Zygote> zygote(new Zygote(io, *std::move(command), modules, std::move(handlers)));
+  std::shared_ptr<Zygote> zygote(new Zygote(io, *std::move(command), modules, owner));
   zygote->pid_ = started.pid;
   std::string first = argv.at(zygote->command_.script);
   for (auto const& module : split(modules, ',')) {
@@ -161,7 +161,7 @@ void Zygote::await_report() {
     if (got > 0) {
       auto const words = split(std::string_view(bytes.data(), static_cast<std::size_t>(got)), '\0');
       if (words.size() > 1 && words.front() != "ready") {
-        self->handlers_.refused(words[1]);
+        self->owner_.on_module_refused(words[1]);
       }
       self->feed(warm::Reported{words});
     }
@@ -185,7 +185,7 @@ void Zygote::want(std::uint32_t local_rank) {
 }
 
 void Zygote::perform(warm::Fork const& what) {
-  auto worker = handlers_.open(what.local_rank);
+  auto worker = owner_.open_warm(what.local_rank);
   if (!worker) {
     return feed(warm::Unopened{what.local_rank});
   }
@@ -222,7 +222,7 @@ void Zygote::on_hello(std::uint32_t local_rank) {
 void Zygote::perform(warm::Admit const& what) {
   auto const caller = callers_.extract(what.local_rank);
   assert(caller);
-  handlers_.forked(what.local_rank, what.pid);
+  owner_.on_forked(what.local_rank, what.pid);
   send(caller.mapped()->native_handle(), "g");
   caller.mapped()->close();
 }
@@ -231,14 +231,14 @@ void Zygote::perform(warm::Execute const& what) {
   if (auto const caller = callers_.extract(what.local_rank)) {
     caller.mapped()->close();
   }
-  handlers_.execute(what.local_rank);
+  owner_.on_not_forked(what.local_rank);
 }
 
 void Zygote::perform(warm::Drop const& what) {
   if (auto const caller = callers_.extract(what.local_rank)) {
     caller.mapped()->close();
   }
-  handlers_.dropped(what.local_rank);
+  owner_.on_dropped(what.local_rank);
 }
 
 void Zygote::perform(warm::Kill const& /*what*/) {

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,18 +30,25 @@ struct WarmWorker {
   std::string words;                    ///< warm_words()
 };
 
-struct ZygoteHandlers {
+/// What a zygote asks and tells the one that has the workers.
+class ZygoteOwner {
+ public:
+  ZygoteOwner() = default;
+  ZygoteOwner(ZygoteOwner const&) = delete;
+  ZygoteOwner& operator=(ZygoteOwner const&) = delete;
+  virtual ~ZygoteOwner() = default;
+
   /// Opens what the worker needs. Nothing: that failed, and the callee has reported it.
-  std::function<std::optional<WarmWorker>(std::uint32_t local_rank)> open;
+  virtual std::optional<WarmWorker> open_warm(std::uint32_t local_rank) = 0;
   /// The worker is forked, is our child and leads its session. It goes on when this returns.
-  std::function<void(std::uint32_t local_rank, pid_t pid)> forked;
+  virtual void on_forked(std::uint32_t local_rank, pid_t pid) = 0;
   /// The worker is to be executed.
-  std::function<void(std::uint32_t local_rank)> execute;
+  virtual void on_not_forked(std::uint32_t local_rank) = 0;
   /// Importing this module has failed, or has left something that a fork cannot share. No worker is forked from this
   /// zygote.
-  std::function<void(std::string const& module)> refused;
+  virtual void on_module_refused(std::string const& module) = 0;
   /// The worker was cancelled before it began.
-  std::function<void(std::uint32_t local_rank)> dropped;
+  virtual void on_dropped(std::uint32_t local_rank) = 0;
 };
 
 class Zygote : public std::enable_shared_from_this<Zygote> {
@@ -52,17 +58,19 @@ class Zygote : public std::enable_shared_from_this<Zygote> {
     pid_t pid = 0;
     os::UniqueFd output;  ///< its stdout and stderr
   };
-  /// Starts the zygote for workers with a command like `argv`. Errors: usage, when no such worker can be forked; io.
+  /// Starts the zygote for workers with a command like `argv`. `io` and `owner` outlive it. Errors: usage, when no such
+  /// worker can be forked; io.
   [[nodiscard]] static Result<Started> start(boost::asio::io_context& io, std::vector<std::string> const& argv,
                                              std::vector<std::string> environment, std::string const& modules,
-                                             ZygoteHandlers handlers);
+                                             ZygoteOwner& owner);
   Zygote(Zygote const&) = delete;
   Zygote& operator=(Zygote const&) = delete;
   ~Zygote() = default;
 
   /// Whether a worker with that command can be forked.
   [[nodiscard]] bool takes(std::vector<std::string> const& argv) const;
-  /// Starts a worker: forked, execute or dropped is called, now or later; or open returns nothing.
+  /// Starts a worker: on_forked(), on_not_forked() or on_dropped() is called, now or later; or open_warm() returns
+  /// nothing.
   void want(std::uint32_t local_rank);
   /// Drops all workers that are wanted and not forked yet.
   void cancel() { feed(warm::Cancelled{}); }
@@ -76,7 +84,7 @@ class Zygote : public std::enable_shared_from_this<Zygote> {
   friend os::Machine<warm::State, warm::Event>;
   using Stream = boost::asio::posix::stream_descriptor;
 
-  Zygote(boost::asio::io_context& io, WarmCommand command, std::string const& modules, ZygoteHandlers handlers);
+  Zygote(boost::asio::io_context& io, WarmCommand command, std::string const& modules, ZygoteOwner& owner);
   void feed(warm::Event event) { machine_.feed(std::move(event), *this); }
   [[nodiscard]] warm::Policy const& policy() const { return policy_; }
   static void say(Line const& line);
@@ -94,7 +102,7 @@ class Zygote : public std::enable_shared_from_this<Zygote> {
   boost::asio::io_context& io_;
   WarmCommand command_;
   warm::Policy policy_;
-  ZygoteHandlers handlers_;
+  ZygoteOwner& owner_;
   pid_t pid_ = 0;  // 0 once it has been reaped
   Stream control_;
   std::map<std::uint32_t, std::shared_ptr<Stream>> callers_;  // by local rank: our end of the socket of a fork

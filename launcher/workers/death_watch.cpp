@@ -35,8 +35,8 @@ std::string output_of(rendezvous::WorkerExit const& exit) {
 
 }  // namespace
 
-void DeathWatch::begin() {
-  kills_before_ = kills_ ? kills_() : 0;
+void DeathWatch::begin(std::uint32_t kills) {
+  kills_before_ = kills;
   before_ = group_.read();
   static_cast<void>(log_.read_new());
   gpu_ = {};
@@ -65,7 +65,7 @@ void DeathWatch::read() {
   }
 }
 
-void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const& all) {
+void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const& all, std::uint32_t kills) {
   auto& exit = *which.exit;
   if (!unexplained(exit)) {
     return;
@@ -74,7 +74,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
   DeathFacts facts;
   facts.status = exit.status;
   facts.pid = exit.pid;
-  facts.lease_over = kills_ && kills_() != kills_before_;
+  facts.lease_over = kills != kills_before_;
   facts.peak = which.peak;
   facts.time_used_up = used_up(which.busy, limits_.cpu_time);
   facts.killed = 0;

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "launcher/report/death.hpp"
@@ -29,12 +27,11 @@ struct DeadWorker {
 class DeathWatch {
  public:
   /// `root`: prefix of the paths of /proc and of control groups, for tests.
-  /// `kills`: how often our parent has killed this node's workers; empty when there is no such parent.
-  explicit DeathWatch(std::function<std::uint32_t()> kills, std::string const& root = "")
-      : group_(root), first_(group_.read()), kills_(std::move(kills)) {}
+  explicit DeathWatch(std::string const& root = "") : group_(root), first_(group_.read()) {}
 
-  /// Remembers the counters. Call it before workers are started.
-  void begin();
+  /// Remembers the counters. Call it before workers are started. `kills`: how often our parent has killed this node's
+  /// workers so far.
+  void begin(std::uint32_t kills);
   /// A warning after the out-of-memory killer has acted in this Slurm step, once: for Slurm the step has failed, even
   /// if the job succeeds. "" otherwise.
   [[nodiscard]] std::string taint();
@@ -42,8 +39,8 @@ class DeathWatch {
   void refresh() { read_ = false; }
 
   /// Fills in the cause and the advice of `which`, one of `all` workers that have ended in this generation. Does
-  /// nothing for a success or for an exit that is ours.
-  void explain(DeadWorker const& which, std::vector<DeadWorker> const& all);
+  /// nothing for a success or for an exit that is ours. `kills`: as in begin(), by now.
+  void explain(DeadWorker const& which, std::vector<DeadWorker> const& all, std::uint32_t kills);
   /// Whether a probe of the file systems may explain some of these deaths.
   [[nodiscard]] static bool needs_probe(std::vector<DeadWorker> const& all);
   /// Takes the result of a probe of these paths.
@@ -56,7 +53,6 @@ class DeathWatch {
   os::KernelLog log_;
   MemoryCounters first_;   // at the start of this process
   MemoryCounters before_;  // at the start of the generation
-  std::function<std::uint32_t()> kills_;
   std::uint32_t kills_before_ = 0;
   MemoryFacts memory_;
   Limits limits_;

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "launcher/workers/dropped_environment.hpp"
+#include "launcher/workers/worker_group.hpp"
+#include "launcher/workers/worker_links.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/process_info.hpp"
 
@@ -70,7 +72,7 @@ void EnvironmentWatch::arm() {
 void EnvironmentWatch::check() {
   std::set<pid_t> now;
   for (auto it = commands_.begin(); it != commands_.end();) {
-    pid_t const worker = pid_of_(it->first);
+    pid_t const worker = links_.page(it->first) == nullptr ? worker_pid(state_, it->first) : 0;
     auto const dropped = worker > 0 ? find_dropped(worker, {program_at, children_at}) : std::nullopt;
     if (dropped && suspects_.contains(dropped->pid)) {
       log(Level::warn, dropped_line(*dropped, it->second));

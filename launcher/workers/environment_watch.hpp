@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -16,13 +15,16 @@
 
 namespace cxxrun::launcher {
 
+class WorkerLinks;
+struct GroupState;
+
 /// Checks only on the node of rank 0: the other nodes run the same command, and one warning is enough for a job. There
 /// are at most five checks in a generation, each of about 40 µs per worker that is still checked.
 class EnvironmentWatch {
  public:
-  /// `pid_of`: the process of a local rank; 0 when it has none, or need not be checked because it has registered.
-  EnvironmentWatch(boost::asio::io_context& io, std::function<pid_t(std::uint32_t local_rank)> pid_of)
-      : pid_of_(std::move(pid_of)), timer_(io) {}
+  /// The references outlive it. Workers that have registered at `links` are not checked.
+  EnvironmentWatch(boost::asio::io_context& io, GroupState const& state, WorkerLinks const& links)
+      : state_(state), links_(links), timer_(io) {}
 
   /// The workers have been started.
   void begin(std::vector<WorkerSpec> const& workers);
@@ -33,7 +35,8 @@ class EnvironmentWatch {
   void arm();
   void check();
 
-  std::function<pid_t(std::uint32_t)> pid_of_;
+  GroupState const& state_;
+  WorkerLinks const& links_;
   os::Timer timer_;
   std::map<std::uint32_t, std::vector<std::string>> commands_;  // by local rank: workers that are still checked
   std::set<pid_t> suspects_;                                    // programs without the variables at the last check

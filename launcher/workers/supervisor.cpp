@@ -34,10 +34,10 @@ bool lives(GroupWorker const& worker) {
 
 }  // namespace
 
-Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorHandlers handlers, std::string const& sockets)
+Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorOwner& owner, std::string const& sockets)
     : io_(io),
       pump_(pump),
-      handlers_(std::move(handlers)),
+      owner_(owner),
       child_signals_(io,
                      [this](auto const& /*child*/) {
                        reap();
@@ -46,9 +46,8 @@ Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorHandlers h
       timer_(io),
       drain_timer_(io),
       probe_timer_(io),
-      deaths_(handlers_.parent_kills),
-      links_(io, link_handlers(), sockets),
-      environments_(io, [this](auto local_rank) { return page(local_rank) == nullptr ? pid_of(local_rank) : 0; }),
+      links_(io, *this, sockets),
+      environments_(io, state_, links_),
       imports_(io) {
   if (auto const watched = child_signals_.begin(os::make_sigset({SIGCHLD})); !watched) {
     throw std::runtime_error(watched.error().message());
@@ -116,37 +115,32 @@ void Supervisor::say(Line const& line) const {
   log(line.level, "generation " + std::to_string(generation_) + ": " + line.text);
 }
 
-WorkerLinks::Handlers Supervisor::link_handlers() {  // they may hold `this`: links_ ends with this object
-  WorkerLinks::Handlers on;
-  on.who = [this](pid_t pid) { return who(pid); };
-  on.pid_of_rank = [this](std::uint32_t rank) {
-    auto const it =
-        std::find_if(members_.begin(), members_.end(), [&](Member const& each) { return each.exit.rank == rank; });
-    return it == members_.end() ? 0 : pid_of(it->exit.local_rank);
-  };
-  on.survives = [this](std::uint32_t local_rank, bool shrinks) {
-    feed(Survives{local_rank, shrinks});
-    if (shrinks && handlers_.shrinks) {
-      handlers_.shrinks();
-    }
-  };
-  on.asked = handlers_.asked;
-  on.parked = [this](std::uint32_t local_rank, std::string const& why) {
-    if (local_rank >= members_.size()) {
-      return;  // the worker and its generation have ended
-    }
-    log(Level::debug,
-        "rank " + std::to_string(members_[local_rank].exit.rank) + " is waiting for the next generation: " + why);
-    feed(HasParked{local_rank});
-    report_loss(local_rank);
-    check_descendants();
-  };
-  if (handlers_.prove) {
-    on.prove = [this](std::uint32_t local_rank, wire::RailClaim const& claim) {
-      return handlers_.prove(generation_, members_[local_rank].exit.rank, claim);  // members_ has every living worker
-    };
+pid_t Supervisor::pid_of_rank(std::uint32_t rank) const {
+  auto const it =
+      std::find_if(members_.begin(), members_.end(), [&](Member const& each) { return each.exit.rank == rank; });
+  return it == members_.end() ? 0 : pid_of(it->exit.local_rank);
+}
+
+void Supervisor::on_survivor(std::uint32_t local_rank, bool shrinks) {
+  feed(Survives{local_rank, shrinks});
+  if (shrinks) {
+    owner_.on_shrinking_worker();
   }
-  return on;
+}
+
+void Supervisor::on_parked(std::uint32_t local_rank, std::string const& why) {
+  if (local_rank >= members_.size()) {
+    return;  // the worker and its generation have ended
+  }
+  log(Level::debug,
+      "rank " + std::to_string(members_[local_rank].exit.rank) + " is waiting for the next generation: " + why);
+  feed(HasParked{local_rank});
+  report_loss(local_rank);
+  check_descendants();
+}
+
+Result<wire::RailVerdict> Supervisor::prove(std::uint32_t local_rank, wire::RailClaim const& claim) {
+  return owner_.prove(generation_, members_[local_rank].exit.rank, claim);  // members_ has every living worker
 }
 
 std::optional<worker::Loss> Supervisor::loss_of(std::uint32_t local_rank) const {
@@ -156,13 +150,13 @@ std::optional<worker::Loss> Supervisor::loss_of(std::uint32_t local_rank) const 
 
 void Supervisor::report_loss(std::uint32_t local_rank) {
   auto const lost = loss_of(local_rank);
-  if ((!lost && state_.phase != GroupPhase::running) || !handlers_.named) {
+  if (!lost && state_.phase != GroupPhase::running) {
     return;
   }
   asio::post(io_, [weak = weak_from_this(), number = generation_,
                    named = rendezvous::Named{members_[local_rank].exit.rank, lost.value_or(worker::kNamesNobody)}] {
     if (auto const self = weak.lock()) {
-      self->handlers_.named(number, named);
+      self->owner_.on_worker_parked(number, named);
     }
   });
 }
@@ -250,7 +244,7 @@ void Supervisor::perform(ArmTimer const& what) {
 void Supervisor::perform(ReportFilled const& what) {
   asio::post(io_, [weak = weak_from_this(), number = generation_, whole = what.whole] {
     if (auto const self = weak.lock()) {
-      self->handlers_.filled(number, whole);
+      self->owner_.on_filled(number, whole);
     }
   });
 }
@@ -271,13 +265,13 @@ void Supervisor::perform(ReportExit const& what) {
   exit.role = rendezvous::role_of(exit, exit.role);
   if (!exit.status.ok() && !exit.ours) {
     auto const dead = dead_workers();
-    deaths_.explain(dead[what.local_rank], dead);
+    deaths_.explain(dead[what.local_rank], dead, owner_.parent_kills());
   }
   auto reported = exit;
   reported.stderr_tail.clear();
   asio::post(io_, [weak = weak_from_this(), number = generation_, reported = std::move(reported)] {
-    if (auto const self = weak.lock(); self && self->handlers_.exited) {
-      self->handlers_.exited(number, reported);
+    if (auto const self = weak.lock()) {
+      self->owner_.on_worker_exit(number, reported);
     }
   });
 }
@@ -319,12 +313,6 @@ std::optional<rendezvous::WorkerExit> Supervisor::end_of(std::uint32_t local_ran
   auto const& workers = state_.workers;
   bool const ended = local_rank < workers.size() && workers[local_rank].life == GroupWorker::Life::ended;
   return ended && local_rank < members_.size() ? std::optional(members_[local_rank].exit) : std::nullopt;
-}
-
-pid_t Supervisor::pid_of(std::uint32_t local_rank) const {
-  auto const& workers = state_.workers;
-  bool const alive = local_rank < workers.size() && workers[local_rank].life == GroupWorker::Life::alive;
-  return alive ? workers[local_rank].pid : 0;
 }
 
 // The registered process need not be our child, so its pid may have been reused. That does no harm as long as the new

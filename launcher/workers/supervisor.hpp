@@ -81,61 +81,69 @@ class WorkerProcess {
   std::optional<boost::process::v2::process> process_;
 };
 
-/// Called on the io_context's thread, never from inside a call into the Supervisor. Set in
-/// Agent::supervisor_handlers() (launcher/agent/agent.cpp).
-struct SupervisorHandlers {
-  /// One worker has ended. `exit.stderr_tail` and `error_file` are filled only in `ended`.
-  std::function<void(std::uint64_t generation, rendezvous::WorkerExit exit)> exited;
+/// What a Supervisor tells and asks the one that has it: the Agent. Called on the io_context's thread; events never
+/// come from inside a call into the Supervisor.
+class SupervisorOwner {
+ public:
+  SupervisorOwner() = default;
+  SupervisorOwner(SupervisorOwner const&) = delete;
+  SupervisorOwner& operator=(SupervisorOwner const&) = delete;
+  virtual ~SupervisorOwner() = default;
+
+  /// One worker has ended. `exit.stderr_tail` and `error_file` are filled only in on_generation_ended().
+  virtual void on_worker_exit(std::uint64_t generation, rendezvous::WorkerExit exit) = 0;
   /// Every worker and every descendant of the generation is reaped, and all output is written.
-  /// `waiting`: some workers have parked instead; they are not in `exits`. `ended` is then called once more, without
+  /// `waiting`: some workers have parked instead; they are not in `exits`. The event then comes once more, without
   /// exits, when these have been stopped. `unkillable`: one line for each process that survived SIGKILL. `lacks`: the
   /// other nodes need not wait until the workers that have ended are started again (fill()).
-  std::function<void(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
-                     std::vector<std::string> unkillable, bool waiting, bool lacks)>
-      ended;
+  virtual void on_generation_ended(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
+                                   std::vector<std::string> unkillable, bool waiting, bool lacks) = 0;
   /// The end of fill(). `whole`: all workers wait now; false: one of them has ended.
-  std::function<void(std::uint64_t generation, bool whole)> filled{};
+  virtual void on_filled(std::uint64_t generation, bool whole) = 0;
   /// A worker has said that other nodes may go on without its node.
-  std::function<void()> shrinks{};
+  virtual void on_shrinking_worker() {}
   /// A worker has parked; `named` has the peer that its Communicator gave up.
-  std::function<void(std::uint64_t generation, rendezvous::Named named)> named{};
-  /// The agent's verdict on a connection between the worker of this rank and a rank of another node. Empty: the agent
-  /// has no key. Errors: refused.
-  using Prove = std::function<Result<wire::RailVerdict>(std::uint64_t generation, std::uint32_t rank,
-                                                        wire::RailClaim const& claim)>;
-  Prove prove{};
-  /// How often our parent process has killed this node's workers because their lease had run out. Empty: it never does.
-  std::function<std::uint32_t()> parent_kills{};
-  /// See WorkerLinks::Handlers.
-  std::function<void(os::UniqueFd connection, std::string question)> asked{};
+  virtual void on_worker_parked(std::uint64_t generation, rendezvous::Named named) = 0;
+  /// A process of this user, worker or not, asks about the job. The callee owns the connection.
+  virtual void on_question(os::UniqueFd /*connection*/, std::string const& /*question*/) {}
+  /// The agent's verdict on a connection between the worker of this rank and a rank of another node. By default the
+  /// agent has no key. Errors: refused.
+  virtual Result<wire::RailVerdict> prove(std::uint64_t /*generation*/, std::uint32_t /*rank*/,
+                                          wire::RailClaim const& /*claim*/) {
+    return fail(Errc::refused, "this agent proves nothing (--auth none)");
+  }
+  /// How often our parent process has killed this node's workers because their lease had run out.
+  [[nodiscard]] virtual std::uint32_t parent_kills() const { return 0; }
 };
 
 /// Owned by a shared_ptr: functions posted to the io_context hold it weakly.
-class Supervisor : public std::enable_shared_from_this<Supervisor> {
+class Supervisor final : public std::enable_shared_from_this<Supervisor>,
+                         private WorkerLinksOwner,
+                         private ZygoteOwner {
  public:
-  /// `io` and `pump` outlive the Supervisor, and the pump is finished before `io` is destroyed, because the pump's
-  /// thread posts there. While a Supervisor exists, io.run() does not return by itself. `sockets`: the directory of
-  /// socket(). Throws std::runtime_error when no descriptor is left.
-  Supervisor(boost::asio::io_context& io, LogPump& pump, SupervisorHandlers handlers, std::string const& sockets = "");
-  ~Supervisor();  ///< kills and reaps all children (blocks, at most 5 s); no handler is called any more
+  /// `io`, `pump` and `owner` outlive the Supervisor, and the pump is finished before `io` is destroyed, because the
+  /// pump's thread posts there. While a Supervisor exists, io.run() does not return by itself. `sockets`: the directory
+  /// of socket(). Throws std::runtime_error when no descriptor is left.
+  Supervisor(boost::asio::io_context& io, LogPump& pump, SupervisorOwner& owner, std::string const& sockets = "");
+  ~Supervisor() override;  ///< kills and reaps all children (blocks, at most 5 s); the owner is not called any more
   Supervisor(Supervisor const&) = delete;
   Supervisor& operator=(Supervisor const&) = delete;
 
   /// Starts the workers of a generation, or resumes parked ones (docs/design/survival.md). A worker that cannot be
-  /// started is reported by `exited` with ExitStatus::not_started (its stderr_tail in `ended` says why); stopping the
-  /// others is up to the caller. Refused with a log line while a generation has not ended. Blocks for about 0.2 ms per
-  /// worker. REQUIRES: workers[i].local_rank is i.
+  /// started is reported by on_worker_exit() with ExitStatus::not_started (its stderr_tail in on_generation_ended()
+  /// says why); stopping the others is up to the caller. Refused with a log line while a generation has not ended.
+  /// Blocks for about 0.2 ms per worker. REQUIRES: workers[i].local_rank is i.
   void start(std::uint64_t generation, std::vector<WorkerSpec> const& workers);
   /// Starts again the workers of the last generation that have ended. They belong to no generation and wait like parked
-  /// ones; `filled` follows once. The next start() resumes the workers that wait by then.
+  /// ones; on_filled() follows once. The next start() resumes the workers that wait by then.
   void fill(std::vector<WorkerSpec> const& workers);
   /// Starts the warm Python, from which workers like `like` are forked from now on (docs/use/warm.md). Such workers run
   /// some time after start() has returned; when forking fails they are executed instead. Call it at most once. With
   /// kWarmAuto it starts when the first workers have reported what they import.
   void warm_up(WorkerSpec const& like, std::string const& modules);
   /// Begins to stop the running generation. Does nothing when nothing runs. During a stop, a shorter grace shortens it,
-  /// and grace 0 kills at once. An order without `park` stops waiting workers, too; `ended` follows even if they have
-  /// died in the meantime.
+  /// and grace 0 kills at once. An order without `park` stops waiting workers, too; on_generation_ended() follows even
+  /// if they have died in the meantime.
   void stop(StopOrder const& order);
   /// SIGKILL for one worker of a generation that is not being stopped. Its death is an ordinary failure; its exit has
   /// `why` as `hung`. Does nothing when the worker has ended or is being stopped.
@@ -147,7 +155,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   /// The exit of a worker of the running generation; nothing when it has not ended.
   [[nodiscard]] std::optional<rendezvous::WorkerExit> end_of(std::uint32_t local_rank) const;
   /// The worker's process; 0 when there is none.
-  [[nodiscard]] pid_t pid_of(std::uint32_t local_rank) const;
+  [[nodiscard]] pid_t pid_of(std::uint32_t local_rank) const { return worker_pid(state_, local_rank); }
   /// The process of the worker that trains: the registered one, which a wrapper script may have started; pid_of() when
   /// none is registered.
   [[nodiscard]] pid_t program_of(std::uint32_t local_rank) const;
@@ -194,11 +202,11 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
     bool forked = false;            // from the warm Python
   };
 
-  // The results collected between the last exit and `ended`. Waiting workers may be stopped meanwhile: then `ended` is
-  // called once, when these have ended, too.
+  // The results collected between the last exit and on_generation_ended(). Waiting workers may be stopped meanwhile:
+  // then it is called once, when these have ended, too.
   struct Ending {
     std::uint64_t number = 0;  // counts endings, to recognise a drain or probe that belongs to an earlier one
-    bool due = false;          // `ended` has not been posted
+    bool due = false;          // on_generation_ended() has not been posted
     std::size_t drains = 0;    // streams that are not drained yet
     std::vector<std::string> unkillable;
     std::optional<os::PathProbe> probe;
@@ -225,17 +233,26 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   void perform(ReportExit const& what);
   void perform(ReportFilled const& what);
   void perform(ReportUnkillable const& /*what*/);
-  /// The local rank of a living worker, parked or not.
-  [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const;
   /// All living workers, parked or not.
   [[nodiscard]] std::vector<pid_t> live_workers() const;
   [[nodiscard]] Descendants::Spares spared() const;
-  [[nodiscard]] WorkerLinks::Handlers link_handlers();
   [[nodiscard]] std::optional<worker::Loss> loss_of(std::uint32_t local_rank) const;
   void report_loss(std::uint32_t local_rank);
   std::size_t forward(int signal, std::set<pid_t>& served) const;
 
-  // -- supervisor_end.cpp: from the last exit of a generation to `ended` ---------------------------------------
+  // -- supervisor.cpp: of the workers' connections ---------------------------------------------------------------
+
+  /// The local rank of a living worker, parked or not.
+  [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const override;
+  [[nodiscard]] pid_t pid_of_rank(std::uint32_t rank) const override;
+  void on_survivor(std::uint32_t local_rank, bool shrinks) override;
+  void on_parked(std::uint32_t local_rank, std::string const& why) override;
+  Result<wire::RailVerdict> prove(std::uint32_t local_rank, wire::RailClaim const& claim) override;
+  void on_question(os::UniqueFd connection, std::string const& question) override {
+    owner_.on_question(std::move(connection), question);
+  }
+
+  // -- supervisor_end.cpp: from the last exit of a generation to on_generation_ended() ---------------------------
 
   void perform(ReportEnded const& what);
   void drain(std::uint64_t stream, std::uint32_t local_rank, bool is_stderr);
@@ -265,8 +282,11 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
     std::vector<PumpStream> streams;
   };
   bool start_warm(WorkerSpec const& spec, int capacity_bytes);
-  std::optional<WarmWorker> open_warm(std::uint32_t local_rank);
-  [[nodiscard]] ZygoteHandlers zygote_handlers();
+  std::optional<WarmWorker> open_warm(std::uint32_t local_rank) override;
+  void on_forked(std::uint32_t local_rank, pid_t pid) override;
+  void on_not_forked(std::uint32_t local_rank) override;
+  void on_module_refused(std::string const& module) override;
+  void on_dropped(std::uint32_t local_rank) override;
   void start_zygote(std::string const& modules);
   void on_zygote_ended();
   void watch_imports();
@@ -274,7 +294,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
 
   boost::asio::io_context& io_;
   LogPump& pump_;
-  SupervisorHandlers handlers_;
+  SupervisorOwner& owner_;
   os::SignalWatch child_signals_;
   os::Timer timer_;  // of the state machine
   os::Timer drain_timer_;
@@ -284,8 +304,9 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   GroupState& state_ = machine_.state;
   GroupPolicy group_policy_;
   std::uint64_t generation_ = 0;
-  bool active_ = false;           // from start() until `ended` is posted, and again while waiting workers are stopped
-  bool reported_ = false;         // the generation's exits have been passed to `ended`
+  // From start() until on_generation_ended() is posted, and again while waiting workers are stopped.
+  bool active_ = false;
+  bool reported_ = false;         // the generation's exits have been passed to on_generation_ended()
   Millis grace_ = Millis::max();  // of the generation's stop
   std::vector<Member> members_;
   std::vector<WorkerSpec> const* starting_ = nullptr;  // set during start()

@@ -48,7 +48,7 @@ void Supervisor::perform(ReportEnded const& /*what*/) {
     if (worker.life == GroupWorker::Life::parked) {
       continue;  // a parked worker goes on writing
     }
-    // An unkillable worker has had no ReportExit; `ended` counts it as killed by us.
+    // An unkillable worker has had no ReportExit; it counts as killed by us in the end.
     member.exit.status = worker.status;
     member.exit.ours = worker.ours;
     for (auto const stream : std::exchange(member.streams, {})) {
@@ -170,7 +170,7 @@ void Supervisor::report_ended() {
         exit.role = rendezvous::role_of(exit, meaning_of(exit.told).role);
       }
     }
-    deaths_.explain(dead[member.exit.local_rank], dead);
+    deaths_.explain(dead[member.exit.local_rank], dead, owner_.parent_kills());
     exits.push_back(member.exit);
   }
   bool const lacks = launcher::lacks(state_);
@@ -180,8 +180,8 @@ void Supervisor::report_ended() {
   active_ = false;
   asio::post(io_, [weak = weak_from_this(), number = generation_, exits = std::move(exits),
                    unkillable = std::exchange(ending_.unkillable, {}), waiting, lacks] {
-    if (auto const self = weak.lock(); self && self->handlers_.ended) {
-      self->handlers_.ended(number, exits, unkillable, waiting, lacks);
+    if (auto const self = weak.lock()) {
+      self->owner_.on_generation_ended(number, exits, unkillable, waiting, lacks);
     }
   });
 }

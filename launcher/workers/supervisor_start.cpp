@@ -167,7 +167,7 @@ void Supervisor::start(std::uint64_t generation, std::vector<WorkerSpec> const& 
   if (auto const tainted = deaths_.taint(); !tainted.empty()) {
     log(Level::warn, tainted);
   }
-  deaths_.begin();
+  deaths_.begin(owner_.parent_kills());
   prepare_members(workers);
   watch_imports();
   starting_ = &workers;
@@ -295,7 +295,7 @@ void Supervisor::warm_up(WorkerSpec const& like, std::string const& modules) {
 
 void Supervisor::start_zygote(std::string const& modules) {
   auto const& like = imports_.like;
-  auto begun = Zygote::start(io_, like.argv, like.environment, modules, zygote_handlers());
+  auto begun = Zygote::start(io_, like.argv, like.environment, modules, *this);
   if (!begun) {
     log(Level::warn, "--warm has no effect: " + begun.error().context);
     return;
@@ -384,38 +384,36 @@ std::optional<WarmWorker> Supervisor::open_warm(std::uint32_t local_rank) {
   return worker;
 }
 
-ZygoteHandlers Supervisor::zygote_handlers() {  // they may hold `this`: only zygote_ calls them
-  ZygoteHandlers on;
-  on.open = [this](std::uint32_t local_rank) { return open_warm(local_rank); };
-  on.forked = [this](std::uint32_t local_rank, pid_t pid) {
-    auto& member = members_.at(local_rank);
-    member.forked = true;
-    member.pending = std::move(forking_.extract(local_rank).mapped().streams);
-    member.process.emplace(io_, pid);
-    feed(Started{local_rank, pid});
-    hand_to_pump(member);
-  };
-  on.execute = [this](std::uint32_t local_rank) {
-    auto const warm = forking_.extract(local_rank);
-    execute(warm.mapped().spec, members_.at(local_rank), warm.mapped().capacity_bytes);
-    hand_to_pump(members_.at(local_rank));
-    if (zygote_ && zygote_->frozen()) {
-      freeze();
-    }
-    check_descendants();
-  };
-  on.refused = [this](std::string const& module) {
-    if (imports_.automatic && ++imports_.refused <= kMostRefused) {
-      imports_.wanted = without(std::move(imports_.wanted), module);
-      imports_.restart = !imports_.wanted.empty();
-      log(Level::info, "--warm=auto: the next warm Python leaves out " + printable(module, 80));
-    }
-  };
-  on.dropped = [this](std::uint32_t local_rank) {
-    forking_.erase(local_rank);
-    start_failed(members_.at(local_rank), ECANCELED, "stopped before it was started", "");
-  };
-  return on;
+void Supervisor::on_forked(std::uint32_t local_rank, pid_t pid) {
+  auto& member = members_.at(local_rank);
+  member.forked = true;
+  member.pending = std::move(forking_.extract(local_rank).mapped().streams);
+  member.process.emplace(io_, pid);
+  feed(Started{local_rank, pid});
+  hand_to_pump(member);
+}
+
+void Supervisor::on_not_forked(std::uint32_t local_rank) {
+  auto const warm = forking_.extract(local_rank);
+  execute(warm.mapped().spec, members_.at(local_rank), warm.mapped().capacity_bytes);
+  hand_to_pump(members_.at(local_rank));
+  if (zygote_ && zygote_->frozen()) {
+    freeze();
+  }
+  check_descendants();
+}
+
+void Supervisor::on_module_refused(std::string const& module) {
+  if (imports_.automatic && ++imports_.refused <= kMostRefused) {
+    imports_.wanted = without(std::move(imports_.wanted), module);
+    imports_.restart = !imports_.wanted.empty();
+    log(Level::info, "--warm=auto: the next warm Python leaves out " + printable(module, 80));
+  }
+}
+
+void Supervisor::on_dropped(std::uint32_t local_rank) {
+  forking_.erase(local_rank);
+  start_failed(members_.at(local_rank), ECANCELED, "stopped before it was started", "");
 }
 
 }  // namespace cxxrun::launcher

@@ -430,6 +430,11 @@ bool keeps(GroupState const& state, GroupWorker const& worker) {
   return state.parks && (worker.life == Life::parked || may_park);
 }
 
+int worker_pid(GroupState const& state, std::uint32_t local_rank) {
+  auto const& workers = state.workers;
+  return local_rank < workers.size() && workers[local_rank].life == Life::alive ? workers[local_rank].pid : 0;
+}
+
 bool lacks(GroupState const& state) {
   auto const& workers = state.workers;
   return std::any_of(workers.begin(), workers.end(), [](auto const& each) { return each.life == Life::ended; }) &&

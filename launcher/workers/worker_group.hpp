@@ -176,6 +176,8 @@ using GroupAction = std::variant<AskWorker, KillGroup, TellOver, TellEnds, Resum
 
 using GroupStep = BasicStep<GroupState, GroupAction>;
 
+/// The process of a worker that is alive and not parked; 0: there is none.
+[[nodiscard]] int worker_pid(GroupState const& state, std::uint32_t local_rank);
 /// Whether the stop under way keeps this worker and the processes it has started.
 [[nodiscard]] bool keeps(GroupState const& state, GroupWorker const& worker);
 /// Whether some workers have ended and every worker allows the other nodes to go on without them.

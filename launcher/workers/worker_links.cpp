@@ -102,10 +102,9 @@ struct WorkerLinks::Impl {
     WorkerPage page{};
   };
 
-  explicit Impl(Handlers callbacks) : handlers(std::move(callbacks)) {}
+  explicit Impl(WorkerLinksOwner& whose) : owner(whose) {}
 
   void close() {
-    handlers = {};
     if (listener) {
       listener->close();
     }
@@ -135,11 +134,10 @@ struct WorkerLinks::Impl {
       listener->await_input(connection);
     } else if (claim != nullptr && !from) {
       prove(connection, *claim);
-    } else if (auto* const question = std::get_if<worker::Question>(&packet);
-               question != nullptr && !from && handlers.asked) {
+    } else if (auto const* const question = std::get_if<worker::Question>(&packet); question != nullptr && !from) {
       os::UniqueFd mine(connection->release());
       listener->drop(connection);
-      handlers.asked(std::move(mine), std::move(question->text));
+      owner.on_question(std::move(mine), question->text);
     } else if (question != nullptr || claim != nullptr || input == Input::gone ||
                (registration != nullptr) == from.has_value()) {
       from ? disconnect(*from) : hang_up(connection);
@@ -149,7 +147,7 @@ struct WorkerLinks::Impl {
       listener->await_input(connection);
       auto const& parked = std::get<worker::Parked>(packet);
       if (parked.generation == generation) {  // else it was sent before the worker was resumed
-        handlers.parked(*from, parked.why);
+        owner.on_parked(*from, parked.why);
       }
     }
   }
@@ -157,19 +155,19 @@ struct WorkerLinks::Impl {
   /// The pid and the session identify the worker of most callers. Only for the others are the ancestors read, and then
   /// the environment.
   std::optional<std::uint32_t> find_worker(Caller& caller) const {
-    if (auto const local_rank = worker_of(caller, handlers.who)) {
+    auto const who = [this](pid_t pid) { return owner.who(pid); };
+    if (auto const local_rank = worker_of(caller, who)) {
       return local_rank;
     }
     caller.ancestors = caller.pid > 0 ? os::ancestors_of(caller.pid) : std::vector<pid_t>{};
     caller.of_agent = std::find(caller.ancestors.begin(), caller.ancestors.end(), getpid()) != caller.ancestors.end();
-    if (auto const local_rank = worker_of(caller, handlers.who)) {
+    if (auto const local_rank = worker_of(caller, who)) {
       return local_rank;
     }
-    auto const rank = caller.of_agent && handlers.pid_of_rank
-                          ? rank_of_agent(os::variables_of(caller.pid).value_or(""), listener->name())
-                          : std::nullopt;
-    caller.named = rank ? handlers.pid_of_rank(*rank) : 0;
-    return worker_named(caller, handlers.who);
+    auto const rank =
+        caller.of_agent ? rank_of_agent(os::variables_of(caller.pid).value_or(""), listener->name()) : std::nullopt;
+    caller.named = rank ? owner.pid_of_rank(*rank) : 0;
+    return worker_named(caller, who);
   }
 
   void admit(Connection const& connection, worker::Register packet) {
@@ -186,7 +184,7 @@ struct WorkerLinks::Impl {
       refuse(connection, caller, local_rank, no);
       listener->drop(connection);
     } else if (packet.survives) {
-      handlers.survives(*local_rank, packet.shrinks);
+      owner.on_survivor(*local_rank, packet.shrinks);
     }
   }
 
@@ -212,8 +210,7 @@ struct WorkerLinks::Impl {
       refuse(connection, caller, local_rank, no_worker(caller));
       return hang_up(connection);
     }
-    auto const verdict = handlers.prove ? handlers.prove(*local_rank, claim)
-                                        : fail(Errc::refused, "this agent proves nothing (--auth none)");
+    auto const verdict = owner.prove(*local_rank, claim);
     if (!verdict || !send_packet(fd, *verdict)) {
       if (!verdict) {
         send_packet(fd, worker::No{verdict.error().context});
@@ -271,7 +268,7 @@ struct WorkerLinks::Impl {
     links.erase(local_rank);
   }
 
-  Handlers handlers;
+  WorkerLinksOwner& owner;
   std::shared_ptr<LocalListener> listener;  // null when no descriptor was left
   std::map<std::uint32_t, Link> links;
   std::map<std::uint32_t, Connection> provers;  // by local rank: connections of callers that ask for proofs
@@ -281,8 +278,8 @@ struct WorkerLinks::Impl {
   bool is_ending = false;  // ends() was called in this generation
 };
 
-WorkerLinks::WorkerLinks(boost::asio::io_context& io, Handlers handlers, std::string const& directory)
-    : impl_(std::make_shared<Impl>(std::move(handlers))) {
+WorkerLinks::WorkerLinks(boost::asio::io_context& io, WorkerLinksOwner& owner, std::string const& directory)
+    : impl_(std::make_shared<Impl>(owner)) {
   impl_->listener =
       LocalListener::start(io, directory, [impl = impl_](auto const& connection) { impl->on_input(connection); });
 }

@@ -8,12 +8,11 @@
 // - such a process may ask for proofs without registering; one connection for each worker is kept
 // - any process of this user may ask about the job; its connection is handed on.
 // Others are refused, and the log names the first few of them. An unexpected packet ends the connection. What a worker
-// writes to its page is never used as an offset or a size. Runs on the thread of the io_context; members never call
-// handlers.
+// writes to its page is never used as an offset or a size. Runs on the thread of the io_context; members never call the
+// owner.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,31 +29,35 @@ class io_context;
 
 namespace cxxrun::launcher {
 
+/// What the connections ask and tell the one that has the workers.
+class WorkerLinksOwner {
+ public:
+  WorkerLinksOwner() = default;
+  WorkerLinksOwner(WorkerLinksOwner const&) = delete;
+  WorkerLinksOwner& operator=(WorkerLinksOwner const&) = delete;
+  virtual ~WorkerLinksOwner() = default;
+
+  /// The local rank of a process that is a worker of this agent now; nothing when it is not.
+  [[nodiscard]] virtual std::optional<std::uint32_t> who(pid_t pid) const = 0;
+  /// The pid of this agent's living worker with that rank; 0: there is none.
+  [[nodiscard]] virtual pid_t pid_of_rank(std::uint32_t /*rank*/) const { return 0; }
+  /// A worker has registered that can wait for another generation. `shrinks`: after its end the other nodes may go on
+  /// without this one.
+  virtual void on_survivor(std::uint32_t local_rank, bool shrinks) = 0;
+  /// A worker holds nothing of the newest generation any more and waits.
+  virtual void on_parked(std::uint32_t local_rank, std::string const& why) = 0;
+  /// The agent's verdict on the worker's connection to a rank of another node. Errors: refused.
+  virtual Result<wire::RailVerdict> prove(std::uint32_t local_rank, wire::RailClaim const& claim) = 0;
+  /// A process of this user, worker or not, asks about the job. The callee owns the connection.
+  virtual void on_question(os::UniqueFd connection, std::string const& question) = 0;
+};
+
 class WorkerLinks {
  public:
-  struct Handlers {
-    /// The local rank of a process that is a worker of this agent now; nothing when it is not.
-    std::function<std::optional<std::uint32_t>(pid_t)> who;
-    /// A worker has registered that can wait for another generation. `shrinks`: after its end the other nodes may go on
-    /// without this one.
-    std::function<void(std::uint32_t local_rank, bool shrinks)> survives;
-    /// A worker holds nothing of the newest generation any more and waits.
-    std::function<void(std::uint32_t local_rank, std::string const& why)> parked;
-    /// The agent's verdict on the worker's connection to a rank of another node. Empty function: the agent has no key.
-    /// Errors: refused.
-    std::function<Result<wire::RailVerdict>(std::uint32_t local_rank, wire::RailClaim const& claim)> prove{};
-    /// The pid of this agent's living worker with that rank; 0: there is none. Empty function: the environment of a
-    /// caller is not considered.
-    std::function<pid_t(std::uint32_t rank)> pid_of_rank{};
-    /// A process of this user, worker or not, asks about the job. The callee owns the connection. Empty function: the
-    /// connection is closed.
-    std::function<void(os::UniqueFd connection, std::string question)> asked{};
-  };
-
   /// Listens at once, on a socket in `directory` (os::listen_local). When no descriptor is left, name() is ""
-  /// and workers run without an agent.
-  WorkerLinks(boost::asio::io_context& io, Handlers handlers, std::string const& directory = "");
-  ~WorkerLinks();  ///< no handler is called any more
+  /// and workers run without an agent. `owner` outlives it.
+  WorkerLinks(boost::asio::io_context& io, WorkerLinksOwner& owner, std::string const& directory = "");
+  ~WorkerLinks();  ///< the owner is not called any more
   WorkerLinks(WorkerLinks const&) = delete;
   WorkerLinks& operator=(WorkerLinks const&) = delete;
 

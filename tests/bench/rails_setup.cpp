@@ -58,16 +58,25 @@ void fork_one(std::function<void()> const& body) {
   }
 }
 
-/// Answers everybody; the ranks of a node are told apart by their pids. Says where, then runs for ever.
-void serve_as_agent(int name_pipe) {
-  boost::asio::io_context io;
-  launcher::WorkerLinks::Handlers on;
-  on.who = [](pid_t pid) { return std::optional<std::uint32_t>(pid); };
-  on.prove = [key = test::key_of(1)](std::uint32_t /*local_rank*/, wire::RailClaim const& claim) {
+/// Proves everybody; the ranks of a node are told apart by their pids.
+struct Prover final : launcher::WorkerLinksOwner {
+  [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const override { return std::optional<std::uint32_t>(pid); }
+  void on_survivor(std::uint32_t /*local_rank*/, bool /*shrinks*/) override {}
+  void on_parked(std::uint32_t /*local_rank*/, std::string const& /*why*/) override {}
+  Result<wire::RailVerdict> prove(std::uint32_t /*local_rank*/, wire::RailClaim const& claim) override {
     auto const& mine = claim.side == wire::RailSide::caller ? claim.call : claim.answer;
     return check_rail_claim(key, {static_cast<std::uint32_t>(mine.from), mine.generation, "run", ""}, claim);
-  };
-  launcher::WorkerLinks const links(io, std::move(on));
+  }
+  void on_question(os::UniqueFd /*connection*/, std::string const& /*question*/) override {}
+
+  rendezvous::Key const key = test::key_of(1);
+};
+
+/// Says where, then answers for ever.
+void serve_as_agent(int name_pipe) {
+  boost::asio::io_context io;
+  Prover prover;
+  launcher::WorkerLinks const links(io, prover);
   auto const name = links.name();
   if (::write(name_pipe, name.data(), name.size()) < 0) {
     _exit(1);

@@ -29,7 +29,7 @@ struct Ended {
 };
 
 /// A Supervisor with everything it needs, and what it has reported. Its io_context runs only in run_*().
-struct SupervisorBench {
+struct SupervisorBench final : launcher::SupervisorOwner {
   TempDir directory;
   Fifo fifo{directory.file("fifo")};
   boost::asio::io_context io;
@@ -41,18 +41,16 @@ struct SupervisorBench {
 
   SupervisorBench() {
     os::become_subreaper();
-    launcher::SupervisorHandlers on;
-    on.exited = [this](std::uint64_t, rendezvous::WorkerExit exit) { exited.push_back(exit); };
-    on.ended = [this](std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
-                      std::vector<std::string> unkillable, bool waiting, bool /*lacks*/) {
-      ended = Ended{generation, exits, unkillable, waiting};
-    };
-    on.named = [this](std::uint64_t, rendezvous::Named const&) { ++parked; };
-    supervisor = std::make_shared<launcher::Supervisor>(io, pump, std::move(on));
+    supervisor = std::make_shared<launcher::Supervisor>(io, pump, *this);
   }
-  ~SupervisorBench() { supervisor.reset(); }
-  SupervisorBench(SupervisorBench const&) = delete;
-  SupervisorBench& operator=(SupervisorBench const&) = delete;
+
+  void on_worker_exit(std::uint64_t /*generation*/, rendezvous::WorkerExit exit) override { exited.push_back(exit); }
+  void on_generation_ended(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
+                           std::vector<std::string> unkillable, bool waiting, bool /*lacks*/) override {
+    ended = Ended{generation, exits, unkillable, waiting};
+  }
+  void on_filled(std::uint64_t /*generation*/, bool /*whole*/) override {}
+  void on_worker_parked(std::uint64_t /*generation*/, rendezvous::Named /*named*/) override { ++parked; }
 
   static launcher::WorkerSpec worker(std::vector<std::string> argv) {
     launcher::WorkerSpec spec;

@@ -18,9 +18,10 @@ rendezvous::WorkerExit killed() {
   return exit;
 }
 
-rendezvous::WorkerExit explained(DeathWatch& watch, rendezvous::WorkerExit exit, std::uint64_t peak = 0) {
+rendezvous::WorkerExit explained(DeathWatch& watch, rendezvous::WorkerExit exit, std::uint64_t peak = 0,
+                                 std::uint32_t kills = 0) {
   watch.refresh();
-  watch.explain({&exit, peak}, {{&exit, peak}});
+  watch.explain({&exit, peak}, {{&exit, peak}}, kills);
   return exit;
 }
 
@@ -33,9 +34,9 @@ std::string cause_of(DeathWatch& watch, rendezvous::WorkerExit exit, std::uint64
 TEST_CASE("death watch: a kernel's kill since the generation began explains a SIGKILL", "[process]") {
   for (bool const unified : {false, true}) {
     PlantedCgroup planted(unified);
-    DeathWatch watch({}, planted.root());
+    DeathWatch watch(planted.root());
     planted.count(1, 1);
-    watch.begin();  // the kill before it belongs to an earlier generation
+    watch.begin(0);  // the kill before it belongs to an earlier generation
     CHECK(cause_of(watch, killed()) == "from outside (not cxxrun, not the out-of-memory killer)");
     planted.count(2, 4);
     CHECK(cause_of(watch, killed(), 98U << 20U) ==
@@ -45,8 +46,8 @@ TEST_CASE("death watch: a kernel's kill since the generation began explains a SI
 
 TEST_CASE("death watch: no limit was hit, so the host is out of memory", "[process]") {
   PlantedCgroup planted(false);
-  DeathWatch watch({}, planted.root());
-  watch.begin();
+  DeathWatch watch(planted.root());
+  watch.begin(0);
   planted.count(1, 0);
   CHECK(cause_of(watch, killed()) ==
         "killed by the kernel: this host ran out of memory, no limit of yours was reached");
@@ -55,8 +56,8 @@ TEST_CASE("death watch: no limit was hit, so the host is out of memory", "[proce
 TEST_CASE("death watch: the limit of the step is the job's own, the memory of the host is not", "[process]") {
   for (bool const unified : {false, true}) {
     PlantedCgroup planted(unified);
-    DeathWatch watch({}, planted.root());
-    watch.begin();
+    DeathWatch watch(planted.root());
+    watch.begin(0);
     CHECK_FALSE(explained(watch, killed()).of_job);
     planted.count(1, 0);
     CHECK_FALSE(explained(watch, killed()).of_job);
@@ -67,8 +68,8 @@ TEST_CASE("death watch: the limit of the step is the job's own, the memory of th
 
 TEST_CASE("death watch: of several deaths and one kill it is the largest worker's", "[process]") {
   PlantedCgroup planted(true);
-  DeathWatch watch({}, planted.root());
-  watch.begin();
+  DeathWatch watch(planted.root());
+  watch.begin(0);
   planted.count(1, 1);
   auto small = killed();
   auto large = killed();
@@ -76,7 +77,7 @@ TEST_CASE("death watch: of several deaths and one kill it is the largest worker'
   stopped.ours = true;
   std::vector<DeadWorker> const all{{&small, 5}, {&large, 6}, {&stopped, 7}};
   for (auto const& dead : all) {
-    watch.explain(dead, all);
+    watch.explain(dead, all, 0);
   }
   CHECK(small.cause.starts_with("from outside"));
   CHECK(large.cause.starts_with("probably killed by the kernel"));
@@ -85,17 +86,16 @@ TEST_CASE("death watch: of several deaths and one kill it is the largest worker'
 
 TEST_CASE("death watch: what the parent killed is not from outside", "[process]") {
   PlantedCgroup const planted(true);
-  std::uint32_t kills = 1;
-  DeathWatch watch([&] { return kills; }, planted.root());
-  watch.begin();
-  CHECK(cause_of(watch, killed()).starts_with("from outside"));
-  kills = 2;
-  CHECK(cause_of(watch, killed()) == "killed by cxxrun's parent process: the lease of this node had run out");
+  DeathWatch watch(planted.root());
+  watch.begin(1);
+  CHECK(explained(watch, killed(), 0, 1).cause.starts_with("from outside"));
+  CHECK(explained(watch, killed(), 0, 2).cause ==
+        "killed by cxxrun's parent process: the lease of this node had run out");
 }
 
 TEST_CASE("death watch: a kill in a step of Slurm's is told once, for the step has failed for good", "[process]") {
   PlantedCgroup planted(false);
-  DeathWatch watch({}, planted.root());
+  DeathWatch watch(planted.root());
   CHECK(watch.taint().empty());
   planted.count(1, 1);
   CHECK(
@@ -107,8 +107,8 @@ TEST_CASE("death watch: a kill in a step of Slurm's is told once, for the step h
 
 TEST_CASE("death watch: a path that did not answer is named, and none behind it", "[process]") {
   PlantedCgroup const planted(true);
-  DeathWatch watch({}, planted.root());
-  watch.begin();
+  DeathWatch watch(planted.root());
+  watch.begin(0);
   rendezvous::WorkerExit exit;
   exit.status = ExitStatus::signalled(SIGBUS);
   CHECK(DeathWatch::needs_probe({{&exit, 0}}));

@@ -96,6 +96,13 @@ TEST_CASE("supervisor: workers that all succeed end the generation", "[process]"
   CHECK(end.unkillable.empty());
 }
 
+TEST_CASE("supervisor: an agent without a key proves no connection of its workers", "[process]") {
+  Bench bench;
+  auto const verdict = bench.prove(1, 0, {});
+  REQUIRE_FALSE(verdict);
+  CHECK(verdict.error().context == "this agent proves nothing (--auth none)");
+}
+
 TEST_CASE("supervisor: exit codes and signals are told apart", "[process]") {
   Bench bench;
   bench.start({bench.shell("exit 9"), bench.shell("kill -9 $$"), bench.shell("exit 127")});

@@ -23,30 +23,39 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Bench {
+struct Bench final : WorkerLinksOwner {
   boost::asio::io_context io;
   std::optional<std::uint32_t> me = 1;  // our local rank
   std::vector<std::uint32_t> survivors;
   std::uint32_t shrinking = 0;  // survivors that shrink
   pid_t my_pid = getpid();      // the worker that we connect as
   std::vector<std::string> parked;
+  std::vector<std::pair<os::UniqueFd, std::string>> asked;
+  std::optional<wire::RailClaim> right;  // the claim that is proven
   std::optional<WorkerLinks> links;
 
-  explicit Bench(decltype(WorkerLinks::Handlers::prove) prove = {}) {
-    links.emplace(io, WorkerLinks::Handlers{[this](pid_t pid) { return pid == my_pid ? me : std::nullopt; },
-                                            [this](std::uint32_t rank, bool shrinks) {
-                                              survivors.push_back(rank);
-                                              shrinking += shrinks ? 1U : 0U;
-                                            },
-                                            [this](std::uint32_t rank, std::string const& why) {
-                                              parked.push_back(std::to_string(rank) + " " + why);
-                                            },
-                                            std::move(prove)});
+  Bench() {
+    links.emplace(io, *this);
     links->begin(3);
   }
-  ~Bench() { links.reset(); }
-  Bench(Bench const&) = delete;
-  Bench& operator=(Bench const&) = delete;
+
+  [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const override { return pid == my_pid ? me : std::nullopt; }
+  void on_survivor(std::uint32_t rank, bool shrinks) override {
+    survivors.push_back(rank);
+    shrinking += shrinks ? 1U : 0U;
+  }
+  void on_parked(std::uint32_t rank, std::string const& why) override {
+    parked.push_back(std::to_string(rank) + " " + why);
+  }
+  Result<wire::RailVerdict> prove(std::uint32_t local_rank, wire::RailClaim const& claim) override {
+    if (claim != right) {
+      return fail(Errc::refused, "not so");
+    }
+    return wire::RailVerdict{wire::RailVerdict::What::right, "of rank " + std::to_string(local_rank)};
+  }
+  void on_question(os::UniqueFd fd, std::string const& question) override {
+    asked.emplace_back(std::move(fd), question);
+  }
 
   void run() {  // handles all input that has arrived
     io.restart();
@@ -282,12 +291,8 @@ TEST_CASE("worker_links: garbage ends the connection it comes on, and silence co
 TEST_CASE("worker_links: what the agent says of a worker's rails is told to the worker, and to others of its session") {
   using wire::RailVerdict;
   wire::RailClaim const claim{wire::RailSide::caller, {.from = 7}, {}, ""};
-  Bench bench([&](std::uint32_t local_rank, wire::RailClaim const& asked) -> Result<RailVerdict> {
-    if (asked != claim) {
-      return fail(Errc::refused, "not so");
-    }
-    return RailVerdict{RailVerdict::What::right, "of rank " + std::to_string(local_rank)};
-  });
+  Bench bench;
+  bench.right = claim;
   worker::FromAgent const answer = RailVerdict{RailVerdict::What::right, "of rank 1"};
   auto const fd = bench.connect();
   bench.say(fd.get(), claim);
@@ -310,12 +315,9 @@ TEST_CASE("worker_links: what the agent says of a worker's rails is told to the 
   CHECK(recv(newer, &byte, 1, MSG_DONTWAIT) == 0);
 }
 
-TEST_CASE(
-    "worker_links: no proofs for who is no worker's, from an agent without a key, or on a worker's own connection") {
+TEST_CASE("worker_links: no proofs for who is no worker's, or on a worker's own connection") {
   Bench bench;
-  auto const fd = bench.connect();
-  bench.say(fd.get(), wire::RailClaim{});
-  CHECK(refusal(fd.get()) == "this agent proves nothing (--auth none)");
+  bench.right = wire::RailClaim{};
   bench.my_pid = 0;  // what the kernel reports for a process in a pid namespace that is not below ours
   auto const stranger = bench.connect();
   bench.say(stranger.get(), wire::RailClaim{});
@@ -347,34 +349,25 @@ TEST_CASE("worker_links: a worker may say that others need not wait for it") {
 }
 
 TEST_CASE("worker_links: whoever asks about the job is handed on, with its connection, and is no worker") {
-  std::vector<std::pair<os::UniqueFd, std::string>> asked;
-  boost::asio::io_context io;
-  WorkerLinks::Handlers on;
-  on.who = [](pid_t) { return std::optional<std::uint32_t>(); };
-  on.asked = [&asked](os::UniqueFd fd, std::string const& text) { asked.emplace_back(std::move(fd), text); };
-  WorkerLinks links(io, std::move(on));
-  auto const fd = os::connect_local(links.name(), 10'000);
-  REQUIRE(fd);
-  auto const say = [&](std::string const& bytes) {
-    REQUIRE(send(fd->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
-    io.restart();
-    while (io.poll() > 0) {
-    }
-  };
-  say(encode(worker::FromWorker(worker::Question{"status"})));
-  REQUIRE(asked.size() == 1);
-  CHECK(asked[0].second == "status");
-  say(encode(worker::FromWorker(worker::Question{"status"})));
-  CHECK(asked.size() == 1);  // the connection belongs to the handler now
-  asked.clear();             // closes the connection
+  Bench bench;
+  bench.me.reset();
+  auto const fd = bench.connect();
+  bench.say(fd.get(), worker::Question{"status"});
+  REQUIRE(bench.asked.size() == 1);
+  CHECK(bench.asked[0].second == "status");
+  bench.say(fd.get(), worker::Question{"status"});
+  CHECK(bench.asked.size() == 1);  // the connection belongs to the owner now
+  bench.asked.clear();             // closes the connection
   char byte = 0;
-  CHECK(recv(fd->get(), &byte, 1, 0) <= 0);
+  CHECK(recv(fd.get(), &byte, 1, 0) <= 0);
 }
 
-TEST_CASE("worker_links: a question of an agent that answers none, and one of a worker, end the connection") {
+TEST_CASE("worker_links: a question on the connection of a registered worker ends it") {
   Bench bench;
-  auto const fd = bench.connect();
-  bench.say(fd.get(), encode(worker::FromWorker(worker::Question{"status"})));
+  auto const fd = bench.registered();
+  hear(fd.get());
+  bench.say(fd.get(), worker::Question{"status"});
   char byte = 0;
   CHECK(recv(fd.get(), &byte, 1, MSG_DONTWAIT) == 0);
+  CHECK(bench.asked.empty());
 }
