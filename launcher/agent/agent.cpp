@@ -335,8 +335,9 @@ class Agent final : public SupervisorOwner, public AgentLinksOwner, public Hosti
       config_.facts.cpu_sets = std::move(plan.sets);
     }
     config_.facts.segment = memory_.begin(static_cast<std::size_t>(config_.facts.workers));
-    supervisor_->start(generation.number,
-                       plan_workers(generation, config_.options, facts_of(generation), config_.environment));
+    auto const workers = plan_workers(generation, config_.options, facts_of(generation), config_.environment);
+    live_node_.on_start(workers);
+    supervisor_->start(generation.number, workers);
     // A process manager answers the MPI_Init of a rank once. Asked again it may leave MPI_Init waiting for ever, as
     // srun's does; where it cannot be asked at all, MPI_Init fails.
     config_.facts.mpi_descriptors.clear();

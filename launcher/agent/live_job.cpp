@@ -111,10 +111,11 @@ void LiveJob::set_pace() {
 /// A pace other than the usual one is told again and again: agents return to the usual one after a while, since the
 /// coordinator that set another may be gone.
 void LiveJob::tell_pace(AgentId agent, TellPace& told, TimePoint now) {
-  bool const fades = pace_ != rendezvous::Pace{}.every && now - told.at > kPaceAgain;
-  if (told.pace != pace_ || fades) {
-    told = {pace_, now};
-    tell_(agent, rendezvous::Pace{pace_});
+  rendezvous::Pace const wanted{pace_, is_watched_ || !live_.windows.slow.empty()};
+  bool const fades = wanted != rendezvous::Pace{} && now - told.at > kPaceAgain;
+  if (told.pace != wanted || fades) {
+    told = {wanted, now};
+    tell_(agent, wanted);
   }
 }
 

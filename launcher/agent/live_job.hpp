@@ -69,7 +69,7 @@ class LiveJob {
   };
   /// The pace that an agent was told last, and when.
   struct TellPace {
-    Millis pace = rendezvous::Pace{}.every;
+    rendezvous::Pace pace;
     TimePoint at;
   };
   void on_pulse(rendezvous::AgentId agent, std::string const& host, rendezvous::NodePulse pulse);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
+#include <iterator>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
@@ -111,6 +112,7 @@ LiveNode::LiveNode(boost::asio::io_context& io, AgentConfig const& config, agent
       state_(state),
       links_(links),
       workers_(io, supervisor, hangs, config.environment),
+      gpus_(supervisor, config.environment),
       timer_(io),
       look_timer_(io),
       finish_timer_(io) {}
@@ -118,7 +120,7 @@ LiveNode::LiveNode(boost::asio::io_context& io, AgentConfig const& config, agent
 LiveNode::~LiveNode() = default;
 
 void LiveNode::begin(std::uint64_t spread) {
-  timer_.after(Millis(1 + spread % static_cast<std::uint64_t>(pace_.count())), [this] { beat(); });
+  timer_.after(Millis(1 + spread % static_cast<std::uint64_t>(pace_.every.count())), [this] { beat(); });
   look();
 }
 
@@ -144,18 +146,26 @@ bool LiveNode::send(rendezvous::LiveUp const& message) {
   return links_.tell(state_.follower.main, message);
 }
 
+void LiveNode::on_start(std::vector<WorkerSpec> const& workers) {
+  std::vector<std::string> names;
+  std::transform(workers.begin(), workers.end(), std::back_inserter(names), [](auto const& each) { return each.gpu; });
+  gpus_.of_workers(std::move(names));
+}
+
 void LiveNode::send_pulse() {
+  auto const running = running_workers();
+  gpus_.look(pace_.gpus && running.number != 0);
   if (state_.joined) {
-    (void)send(workers_.pulse(running_workers()));
+    (void)send(workers_.pulse(running, gpus_));
   }
 }
 
 void LiveNode::beat() {
   if (Clock::now() - paced_ > kPaceHolds) {
-    pace_ = rendezvous::Pace{}.every;
+    pace_ = {};
   }
   send_pulse();
-  timer_.after(pace_, [this] { beat(); });
+  timer_.after(pace_.every, [this] { beat(); });
 }
 
 void LiveNode::on_message(rendezvous::LiveDown const& message) {
@@ -169,8 +179,8 @@ void LiveNode::on_message(rendezvous::LiveDown const& message) {
 }
 
 void LiveNode::on_pace(rendezvous::Pace const& pace) {
-  bool const sooner = pace.every < pace_;
-  pace_ = std::clamp(pace.every, Millis{100}, kSlowestPace);
+  bool const sooner = pace.every < pace_.every || (pace.gpus && !pace_.gpus);
+  pace_ = {std::clamp(pace.every, Millis{100}, kSlowestPace), pace.gpus};
   paced_ = Clock::now();
   if (sooner) {
     beat();

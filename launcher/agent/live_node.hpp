@@ -11,8 +11,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "launcher/agent/agent_config.hpp"
+#include "launcher/agent/gpu_watch.hpp"
 #include "launcher/agent/live_workers.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "rendezvous/protocol/messages.hpp"
@@ -41,6 +43,8 @@ class LiveNode {
   /// Sends pulses from now on. `spread` chooses the instant of the first one within a round, so that the agents of a
   /// job do not send all at once.
   void begin(std::uint64_t spread);
+  /// These workers run from now on.
+  void on_start(std::vector<WorkerSpec> const& workers);
   /// A program of this user on this node asks. The answer goes to the same connection (agent_packets.hpp).
   void on_question(os::UniqueFd connection, std::string const& question);
   void on_message(rendezvous::LiveDown const& message);
@@ -71,9 +75,10 @@ class LiveNode {
   agent::State const& state_;
   AgentLinks& links_;
   LiveWorkers workers_;
+  GpuWatch gpus_;
   os::Timer timer_;
   os::Timer look_timer_;
-  Millis pace_ = rendezvous::Pace{}.every;
+  rendezvous::Pace pace_;
   TimePoint paced_;                                            ///< when the coordinator set `pace_`
   std::shared_ptr<int> askers_ = std::make_shared<int>();      ///< its use count is the number of askers, plus one
   std::map<std::uint64_t, std::unique_ptr<Waiting>> waiting_;  ///< askers that wait for the coordinator, by question id

@@ -7,6 +7,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "launcher/agent/gpu_watch.hpp"
 #include "launcher/hangs/hang_guard.hpp"
 #include "launcher/hangs/hang_text.hpp"
 #include "launcher/hangs/native_stack.hpp"
@@ -82,8 +83,9 @@ LiveWorkers::LiveWorkers(boost::asio::io_context& io, Supervisor& supervisor, Ha
                          Environment const& environment)
     : io_(io), supervisor_(supervisor), hangs_(hangs), environment_(environment) {}
 
-rendezvous::NodePulse LiveWorkers::pulse(RunningWorkers const& running) {
-  rendezvous::NodePulse pulse{running.number, running.rank_base, static_cast<std::uint32_t>(live::kFigures), {}};
+rendezvous::NodePulse LiveWorkers::pulse(RunningWorkers const& running, GpuWatch const& gpus) {
+  auto const width = gpus.knows() ? live::kFigures : live::kGpuFigures;
+  rendezvous::NodePulse pulse{running.number, running.rank_base, static_cast<std::uint32_t>(width), {}};
   auto const now = Clock::now();
   for (std::uint32_t i = 0; running.number != 0 && i < running.count; ++i) {
     auto row = row_of(i, now);
@@ -91,7 +93,12 @@ rendezvous::NodePulse LiveWorkers::pulse(RunningWorkers const& running) {
       constexpr auto kFirst = static_cast<std::ptrdiff_t>(Figure::at);
       std::copy(looked_[i].begin() + kFirst, looked_[i].end(), row.begin() + kFirst);
     }
-    pulse.figures.insert(pulse.figures.end(), row.begin(), row.end());
+    if (auto const gpu = gpus.gpu_of(i)) {
+      set_gpu(row, *gpu);
+    } else {
+      of(row, Figure::gpu) = gpus.is_silent() ? -1 : 0;
+    }
+    pulse.figures.insert(pulse.figures.end(), row.begin(), row.begin() + static_cast<std::ptrdiff_t>(width));
     if (auto const* const page = supervisor_.page(i)) {
       pulse.saved = newer(pulse.saved, *page, now);
     }

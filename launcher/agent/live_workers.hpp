@@ -25,6 +25,7 @@ class io_context;
 
 namespace cxxrun::launcher {
 
+class GpuWatch;
 class HangGuard;
 class Supervisor;
 
@@ -43,7 +44,7 @@ class LiveWorkers {
   LiveWorkers(boost::asio::io_context& io, Supervisor& supervisor, HangGuard const& hangs,
               Environment const& environment);
 
-  [[nodiscard]] rendezvous::NodePulse pulse(RunningWorkers const& running);
+  [[nodiscard]] rendezvous::NodePulse pulse(RunningWorkers const& running, GpuWatch const& gpus);
   /// Reads what the next pulses say of how late each worker is. `at`: by the wall clock.
   void look(RunningWorkers const& running, Millis at);
 

@@ -220,6 +220,15 @@ std::optional<DeviceChoice> device_of(Environment const& environment, std::uint3
              : std::nullopt;
 }
 
+std::string gpu_of(Environment const& environment) {
+  auto const list = list_in_effect(environment);
+  auto const local_rank = number_in<std::uint32_t>(value_of(environment, "LOCAL_RANK"));
+  if (!local_rank || (list && (list->name != kCuda || list->entries.empty()))) {
+    return "";
+  }
+  return list ? list->entries[*local_rank % list->entries.size()] : std::to_string(*local_rank);
+}
+
 std::string visible_list(Environment const& environment) {
   auto const list = list_in_effect(environment);
   return list ? text_of(environment, list->name) : "";

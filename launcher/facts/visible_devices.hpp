@@ -39,6 +39,10 @@ struct DeviceChoice {
 /// CUDA_VISIBLE_DEVICES if no list or only ROCR's is set. Empty if the list is too short.
 [[nodiscard]] std::optional<DeviceChoice> device_of(Environment const& environment, std::uint32_t local_rank);
 
+/// The NVIDIA GPU of a worker with this environment, as CUDA_VISIBLE_DEVICES names it: its LOCAL_RANK chooses, as by
+/// custom, and starts at the first one again. "" = none, or not known.
+[[nodiscard]] std::string gpu_of(Environment const& environment);
+
 /// The list in effect as it was set, for messages: "CUDA_VISIBLE_DEVICES=0,1"; "" without one.
 [[nodiscard]] std::string visible_list(Environment const& environment);
 

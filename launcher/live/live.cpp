@@ -106,6 +106,16 @@ Reading reading_of(Member const& member, std::size_t local_rank) {
           .fed = of(row, Figure::fed)};
 }
 
+/// Why a slow rank's GPU is slow: of a node the first one that is. "": nothing is known of that.
+std::string why_gpu_is_slow(Member const& member, Slow const& slow) {
+  std::string why;
+  for (std::size_t i = slow.rank - member.pulse.rank_base, left = slow.ranks; left > 0 && why.empty(); ++i, --left) {
+    auto const gpu = i < member.speeds.size() ? gpu_of(row_of(member.pulse, i)) : std::nullopt;
+    why = gpu ? throttled_text(*gpu) : "";
+  }
+  return why;
+}
+
 void note_speed(Speed& speed, Row const& row, TimePoint now) {
   auto const ago = of(row, Figure::step_ago);
   if (ago < 0 || ago > kForgotten.count() * 1000 || of(row, Figure::step) <= 0) {
@@ -147,6 +157,25 @@ void note_step_time(Live& live, TimePoint now) {
 }
 
 }  // namespace
+
+void set_gpu(Row& row, Gpu const& gpu) {
+  of(row, Figure::gpu) = std::int64_t{gpu.number} + 1;
+  of(row, Figure::gpu_percent) = gpu.percent;
+  of(row, Figure::gpu_mhz) = gpu.mhz;
+  of(row, Figure::gpu_max_mhz) = gpu.max_mhz;
+  of(row, Figure::throttled) = static_cast<std::int64_t>(gpu.throttled);
+}
+
+std::optional<Gpu> gpu_of(Row const& row) {
+  auto const number = [&row](Figure figure) {
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(of(row, figure), 0, UINT32_MAX));
+  };
+  if (of(row, Figure::gpu) <= 0) {
+    return std::nullopt;
+  }
+  return Gpu{number(Figure::gpu) - 1, number(Figure::gpu_percent), number(Figure::gpu_mhz), number(Figure::gpu_max_mhz),
+             throttle_in(of(row, Figure::throttled))};
+}
 
 void fold(Live& live, story::Event const& event, std::string line, TimePoint now) {
   live.began = now - event.at;
@@ -253,6 +282,7 @@ story::Slow told(Live const& live, Slow const& slow) {
   auto const percent =
       std::min<std::int64_t>(slow.late.count() * 100 / std::max<std::int64_t>(1, slow.step.count()), 10'000);
   auto const agent = agent_of(live, slow.rank);
+  auto const why = agent ? why_gpu_is_slow(live.members.at(*agent), slow) : "";
   return {.generation = live.generation,
           .rank = slow.rank,
           .ranks = slow.ranks,
@@ -262,7 +292,8 @@ story::Slow told(Live const& live, Slow const& slow) {
           .source = kSources.at(source),
           .spent = spent,
           .how = seconds_text(slow.late) + " late in each step of " + seconds_text(slow.step) + " (" +
-                 std::to_string(percent) + " %)" + (spent.empty() ? "" : ", " + spent) + "; " + kHow.at(source),
+                 std::to_string(percent) + " %)" + (spent.empty() ? "" : ", " + spent) + "; " + kHow.at(source) +
+                 (why.empty() ? "" : "; " + why),
           .over = false};
 }
 
@@ -347,21 +378,31 @@ void close(std::string& to, char bracket) {
   to += bracket;
 }
 
-void put(std::string& to, Member const& member, TimePoint now) {
+bool has_gpus(Member const& member) {
+  return member.pulse.width > kGpuFigures;
+}
+
+/// `gpus`: with figures of them.
+void put(std::string& to, Member const& member, bool gpus, TimePoint now) {
   to += '{';
   put(to, "host", quoted(member.host));
   put(to, "generation", member.pulse.number);
   put(to, "heard_ago_ms", member.heard, now);
   put(to, "first_rank", member.pulse.rank_base);
   to += "\"ranks\":[";
-  auto const width = std::min<std::size_t>(member.pulse.width, kFigureNames.size());
+  auto const width = gpus ? kFigureNames.size() : std::min<std::size_t>(member.pulse.width, kFigureNames.size());
   for (std::size_t i = 0; i < member.speeds.size(); ++i) {
     to += '[';
     auto const per_step = member.speeds[i].per_step;
     to += std::to_string(per_step ? per_step->count() : -1) + ",";
-    for (std::size_t k = 0; k < width; ++k) {
-      to += std::to_string(member.pulse.figures[i * member.pulse.width + k]) + ",";
-    }
+    auto const row = row_of(member.pulse, i);
+    auto const put_figures = [&](std::size_t from, std::size_t end) {
+      for (auto k = from; k < end; ++k) {
+        to += std::to_string(row.at(k)) + ",";
+      }
+    };
+    put_figures(0, width);
+    put_figures(kGpuFigures, gpus ? kFigures : kGpuFigures);
     close(to, ']');
     to += ',';
   }
@@ -435,10 +476,15 @@ std::string live_json(Live const& live, Facts const& facts, TimePoint now) {
   for (auto const* const name : kFigureNames) {
     text += quoted(name) + ",";
   }
+  bool const gpus =
+      std::any_of(live.members.begin(), live.members.end(), [](auto const& known) { return has_gpus(known.second); });
+  for (auto const* const name : kGpuFigureNames) {
+    text += gpus ? quoted(name) + "," : "";
+  }
   close(text, ']');
   text += ",\"members\":[";
   for (auto const& [agent, member] : live.members) {
-    put(text, member, now);
+    put(text, member, gpus, now);
   }
   close(text, ']');
   text += ",\"events\":[";

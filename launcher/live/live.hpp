@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/live/gpus.hpp"
 #include "launcher/live/slow.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/connection.hpp"
@@ -44,11 +45,20 @@ enum class Figure : std::uint8_t {
   looked_begun,
   looked_at,
   fed,
+  // Of its GPU, and left out where nothing is known of any (gpus.hpp).
+  gpu,  ///< its number, from 1 on; 0: nothing is known of it; -1: the driver does not answer
+  gpu_percent,
+  gpu_mhz,
+  gpu_max_mhz,
+  throttled,
 };
 /// Of those that are shown.
 inline constexpr std::array kFigureNames{"step",       "step_ago_ms",        "begun", "waits",
                                          "memory_mib", "processor_permille", "state"};
-inline constexpr std::size_t kFigures = static_cast<std::size_t>(Figure::fed) + 1;
+/// Of those from Figure::gpu on.
+inline constexpr std::array kGpuFigureNames{"gpu", "gpu_percent", "gpu_mhz", "gpu_max_mhz", "throttled"};
+inline constexpr std::size_t kGpuFigures = static_cast<std::size_t>(Figure::gpu);  ///< where these begin
+inline constexpr std::size_t kFigures = kGpuFigures + kGpuFigureNames.size();
 /// The figures of one worker, by Figure.
 using Row = std::array<std::int64_t, kFigures>;
 
@@ -58,6 +68,10 @@ using Row = std::array<std::int64_t, kFigures>;
 [[nodiscard]] constexpr std::int64_t of(Row const& row, Figure figure) {
   return row[static_cast<std::size_t>(figure)];
 }
+
+/// Where a pulse has figures of GPUs. Nothing: it says nothing of this one.
+void set_gpu(Row& row, Gpu const& gpu);
+[[nodiscard]] std::optional<Gpu> gpu_of(Row const& row);
 
 /// How fast one worker completes steps.
 struct Speed {

@@ -286,6 +286,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     if (auto const device = device_of(inherited, mig ? local_rank % *mig : local_rank); sees_one && device) {
       environment[device->variable] = device->value;
     }
+    worker.gpu = gpu_of(environment);
     environment["ROLE_RANK"] = std::to_string(generation.role_base + index);
     environment["TORCHELASTIC_ERROR_FILE"] = worker.error_file;
     environment.erase("CXXRUN_IMPORTS");

@@ -43,6 +43,7 @@ struct WorkerSpec {
   CpuSet cpus;                 ///< CPUs it may run on; empty = those of cxxrun
   bool out_is_err = false;     ///< stdout is the same stream as stderr; `out` is not used
   std::vector<int> keep = {};  ///< descriptors above 2 that it inherits
+  std::string gpu = {};        ///< gpu_of() its environment
 };
 
 /// What the plan needs to know about this node. Sockets, ports and CPUs are filled in as they become known.

@@ -30,6 +30,7 @@
 #include "launcher/facts/outer_launcher.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/job_end/end_watch.hpp"
+#include "launcher/live/gpus.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/options/option_values.hpp"
 #include "launcher/options/parse_options.hpp"
@@ -465,6 +466,9 @@ int refuse_for_memory(std::vector<std::string> const& arguments, Error const& er
 
 int run_by_name(std::string_view called, std::vector<std::string> const& arguments) {
   auto const name = called.substr(called.rfind('/') + 1);  // npos + 1 is 0
+  if (!arguments.empty() && arguments.front() == live::kTellGpus) {
+    return tell_gpus({arguments.begin() + 1, arguments.end()});
+  }
   if (auto const enough = os::check_memory(); !enough) {
     return name == "cxxrun-rendezvous" || name == "cxxrun-store" ? complain(enough.error())
                                                                  : refuse_for_memory(arguments, enough.error());

@@ -63,7 +63,7 @@ std::vector<Placed> furthest(Table const& table, std::size_t most) {
     return all;
   }
   auto const key = [&](Placed const& each) {
-    auto const& [rank, step, step_ago, per_step, begun, waits, memory, permille, state] = *each.worker;
+    auto const& [rank, step, step_ago, per_step, begun, waits, memory, permille, state, gpu] = *each.worker;
     bool const runs = state == 'R' || state == 'S';
     return std::tuple(!is_slow(table, *each.worker), runs, step, begun, -step_ago.value_or(Millis{0}),
                       -per_step.value_or(Millis{0}), rank);

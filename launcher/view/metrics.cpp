@@ -178,6 +178,28 @@ void say_ranks(Metrics& metrics, std::vector<Placed> const& workers) {
   }
 }
 
+void say_gpus(Metrics& metrics, std::vector<Placed> workers) {
+  auto const labels = [](Placed const& each) {
+    return Labels{{"rank", std::to_string(each.worker->rank)}, {"host", each.node->host}};
+  };
+  std::erase_if(workers, [](Placed const& each) { return !each.worker->gpu; });
+  if (!workers.empty()) {
+    metrics.begin("rank_gpu_ratio", "gauge", "How much of the time the GPU of the rank is busy.");
+  }
+  for (auto const& each : workers) {
+    metrics.sample(as_ratio(std::uint64_t{each.worker->gpu->percent} * 10), labels(each));
+  }
+  std::erase_if(workers, [](Placed const& each) { return each.worker->gpu->throttled == live::Throttle::none; });
+  if (!workers.empty()) {
+    metrics.begin("gpu_throttled", "gauge", "1: the clock of the GPU of the rank is held down.");
+  }
+  for (auto const& each : workers) {
+    auto all = labels(each);
+    all.emplace_back("why", live::name_of(each.worker->gpu->throttled));
+    metrics.sample("1", all);
+  }
+}
+
 }  // namespace
 
 std::string metrics_text(Table const& table, bool all) {
@@ -191,7 +213,9 @@ std::string metrics_text(Table const& table, bool all) {
   say_steps(metrics, workers);
   say_slow(metrics, table);
   say_nodes(metrics, table);
-  say_ranks(metrics, all ? workers : furthest(table));
+  auto const ranks = all ? workers : furthest(table);
+  say_ranks(metrics, ranks);
+  say_gpus(metrics, ranks);
   return std::move(metrics).take();
 }
 

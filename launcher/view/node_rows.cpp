@@ -11,9 +11,15 @@
 namespace cxxrun::launcher::view {
 namespace {
 
-constexpr std::size_t kLongestHost = 15;
-constexpr std::size_t kLongestRanks = 11;
-constexpr std::size_t kNamesWidth = kLongestHost + kLongestRanks + 2;
+constexpr std::size_t kCells = 9;
+using Cells = std::array<std::string, kCells>;
+/// Of the columns. The last one, of GPUs, has its room from others.
+constexpr std::array<std::size_t, kCells> kUsual{15, 11, 8, 9, 8, 4, 7, 5, 0};
+constexpr std::array<std::size_t, kCells> kWithGpus{13, 11, 7, 8, 7, 4, 7, 5, 4};
+constexpr std::array<std::size_t, kCells> const& widths_of(Table const& table) {
+  return table.gpus ? kWithGpus : kUsual;
+}
+constexpr std::size_t kLeft = 2;  // columns that are aligned left
 /// By Column.
 constexpr std::array<char const*, kSortColumns> kNames{"ranks", "step", "a step", "begun", "wait", "MiB max", "CPU"};
 
@@ -25,6 +31,7 @@ struct Figures {
   std::uint64_t memory = 0;
   std::uint64_t permille = 0;
   Millis per_step{0};
+  std::optional<std::uint32_t> gpu;  ///< percent, of the one that is least busy
 };
 
 Figures figures_of(Node const& node) {
@@ -36,6 +43,9 @@ Figures figures_of(Node const& node) {
     all.memory = std::max(all.memory, worker.memory_mib);
     all.permille += worker.permille;
     all.per_step = std::max(all.per_step, worker.per_step.value_or(Millis{0}));
+    if (worker.gpu) {
+      all.gpu = std::min(all.gpu.value_or(UINT32_MAX), worker.gpu->percent);
+    }
   }
   return all;
 }
@@ -75,13 +85,12 @@ bool has_slow(Table const& table, Node const& node) {
 
 /// A row of the table without its last cell. Names are aligned left, numbers right; a cell that is too long pushes the
 /// others to the right.
-std::string cells(std::array<std::string, 8> const& texts) {
-  constexpr std::array<std::size_t, 8> kWidths{kLongestHost, kLongestRanks, 8, 9, 8, 4, 7, 5};
-  constexpr std::size_t kLeft = 2;
+std::string cells(Table const& table, Cells const& texts) {
+  auto const& widths = widths_of(table);
   std::string row;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    std::string const gap(kWidths[i] - std::min(kWidths[i], texts[i].size()), ' ');
-    row += (i < kLeft ? texts[i].substr(0, kWidths[i]) + gap : gap + texts[i]) + " ";
+  for (std::size_t i = 0; i < texts.size() && widths[i] > 0; ++i) {
+    std::string const gap(widths[i] - std::min(widths[i], texts[i].size()), ' ');
+    row += (i < kLeft ? texts[i].substr(0, widths[i]) + gap : gap + texts[i]) + " ";
   }
   return row;
 }
@@ -104,15 +113,16 @@ std::vector<Node const*> nodes_by(Table const& table, Column column) {
   return nodes;
 }
 
-std::string head_row(std::optional<Column> sorted) {
-  std::array<std::string, 8> texts{"node"};
+std::string head_row(Table const& table, std::optional<Column> sorted) {
+  Cells texts{"node"};
+  texts.back() = "GPU";
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     auto& name = texts.at(i + 1) = kNames.at(i);
     if (sorted == static_cast<Column>(i)) {
       std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
     }
   }
-  return cells(texts) + "state";
+  return cells(table, texts) + "state";
 }
 
 std::string node_row(Table const& table, Node const& node) {
@@ -122,11 +132,13 @@ std::string node_row(Table const& table, Node const& node) {
                            : node.heard_ago > kSilent          ? "silent for " + elapsed_text(node.heard_ago)
                                                                : "";
   auto const text =
-      cells({node.host, ranks_of(node), std::to_string(all.step), per_step, std::to_string(all.begun),
-             std::to_string(all.waits), std::to_string(all.memory), std::to_string(all.permille / 10) + "%"}) +
+      cells(table, {node.host, ranks_of(node), std::to_string(all.step), per_step, std::to_string(all.begun),
+                    std::to_string(all.waits), std::to_string(all.memory), std::to_string(all.permille / 10) + "%",
+                    all.gpu ? std::to_string(*all.gpu) + "%" : "-"}) +
       (has_slow(table, node) ? "SLOW" : letters_of(node));
   // Beside a note the figures, which are old, would leave no room for it.
-  return (note.empty() ? text : text.substr(0, kNamesWidth) + note).substr(0, kColumns);
+  auto const names = widths_of(table)[0] + widths_of(table)[1] + kLeft;
+  return (note.empty() ? text : text.substr(0, names) + note).substr(0, kColumns);
 }
 
 }  // namespace cxxrun::launcher::view

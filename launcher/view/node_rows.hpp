@@ -22,8 +22,8 @@ inline constexpr std::size_t kSortColumns = static_cast<std::size_t>(Column::pro
 
 /// The nodes with workers: by rank, or those first that are furthest behind or use most.
 [[nodiscard]] std::vector<Node const*> nodes_by(Table const& table, Column column);
-/// The names of the columns, that of `sorted` in capitals.
-[[nodiscard]] std::string head_row(std::optional<Column> sorted = std::nullopt);
+/// The names of the columns, that of `sorted` in capitals. There is one of GPUs where any is known.
+[[nodiscard]] std::string head_row(Table const& table, std::optional<Column> sorted = std::nullopt);
 /// The figures of a node, which has workers: a line without its end.
 [[nodiscard]] std::string node_row(Table const& table, Node const& node);
 

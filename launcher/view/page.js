@@ -50,9 +50,10 @@ const whats = {
   extra_ms: ['time of a step, above the usual', () => standing('extra_ms', (v.step_ms || 0) / 20), x => seconds(x) + ' s'],
   memory_mib: ['memory', () => [0, Math.max(...v.memory_mib, 1)], x => number(Math.round(x)) + ' MiB'],
   cpu: ['processors', () => [0, Math.max(...v.cpu, 100)], x => Math.round(x) + ' %'],
+  gpu: ['GPU', () => [0, 100], x => Math.round(x) + ' %'],
 }
 for (const key in whats) {
-  const option = el('option', whats[key][0])
+  const option = el('option', whats[key][0], key === 'gpu' && key)
   option.value = key
   $('what').append(option)
 }
@@ -72,6 +73,7 @@ function show() {
     ['nodes', v.nodes], ['ranks', number(v.ranks)], ['elapsed', clock(v.job_s)], ['coordinated on', v.coordinator]]
   if (!$('figures').childElementCount) figures.forEach(([name]) => { const d = el('div'); d.append(el('dt', name), el('dd')); $('figures').append(d) })
   figures.forEach(([, value], i) => set($('figures').children[i].lastChild, value))
+  document.querySelectorAll('.gpu').forEach(e => e.hidden = !v.gpu.length)
   slow(); spent(); grid(); nodes(); far(); one()
 }
 
@@ -107,10 +109,11 @@ function spent() {
   $('spent').hidden = !rows.length
   fill($('spent-rows'), rows)
 }
-const figuresOf = (behind, unbegun, extra, waits, memory, cpu) => [{n: v.steps === null ? '-' : number(v.steps - behind)},
-  {n: extra === null || v.step_ms === null ? '-' : seconds(v.step_ms + extra)}, {n: number(v.begun - unbegun)}, {n: waits}, {n: number(memory)}, {n: cpu}]
+const figuresOf = (behind, unbegun, extra, waits, memory, cpu, state, gpu) => [{n: v.steps === null ? '-' : number(v.steps - behind)},
+  {n: extra === null || v.step_ms === null ? '-' : seconds(v.step_ms + extra)}, {n: number(v.begun - unbegun)}, {n: waits}, {n: number(memory)}, {n: cpu},
+  ...v.gpu.length ? [{n: gpu ?? '-'}] : []]
 function nodes() {
-  const rows = v.hosts.map(() => ({behind: 0, unbegun: 0, extra: null, waits: 0, memory: 0, cpu: 0, letters: '', slow: false}))
+  const rows = v.hosts.map(() => ({behind: 0, unbegun: 0, extra: null, waits: 0, memory: 0, cpu: 0, gpu: null, letters: '', slow: false}))
   cells.forEach((cell, i) => {
     const row = rows[cell.node]
     row.behind = Math.max(row.behind, v.behind[i])
@@ -119,6 +122,7 @@ function nodes() {
     row.waits += v.waits[i]
     row.memory = Math.max(row.memory, v.memory_mib[i])
     row.cpu += v.cpu[i]
+    if (v.gpu.length && v.gpu[i] !== null) row.gpu = Math.min(row.gpu ?? 100, v.gpu[i])
     for (const letter of v.state[i]) if (!row.letters.includes(letter)) row.letters += letter
     row.slow = row.slow || isSlow(cell)
   })
@@ -126,7 +130,7 @@ function nodes() {
   if (order.length > kRows) order.sort((a, b) => plain(a) - plain(b) || a - b).splice(kRows)
   fill($('node-rows'), order.map(n => [n, rows[n]]).map(([n, row]) => [{rank: v.firsts[n], text: v.hosts[n]}, ranksOf(n),
     {state: v.heard_s[n] > kSilent ? 'silent for ' + v.heard_s[n] + ' s' : row.slow ? 'SLOW' : row.letters},
-    ...figuresOf(row.behind, row.unbegun, row.extra, row.waits, row.memory, row.cpu)]))
+    ...figuresOf(row.behind, row.unbegun, row.extra, row.waits, row.memory, row.cpu, '', row.gpu)]))
   set($('nodes-title'), 'Nodes' + (v.hosts.length > kRows ? ', ' + kRows + ' of ' + number(v.hosts.length) : '') + (v.others ? ', and ' + v.others + ' without workers now' : ''))
 }
 function far() {
@@ -201,7 +205,7 @@ function one() {
   const host = v.hosts[cells[i].node], all = v.by === 'rank' ? '' : ', of all its ranks'
   set($('figures-of-one'), 'rank ' + chosen + ' on ' + host + all + ': ' + (v.steps === null ? '' : 'step ' + number(v.steps - v.behind[i]) + ', ') +
     number(v.begun - v.unbegun[i]) + ' collectives begun' + (v.waits[i] ? ', waits' : '') + ', ' + number(v.memory_mib[i]) + ' MiB, CPU ' +
-    v.cpu[i] + ' %, state ' + v.state[i])
+    v.cpu[i] + ' %' + (v.gpu.length && v.gpu[i] !== null ? ', GPU ' + v.gpu[i] + ' %' : '') + ', state ' + v.state[i])
 }
 function choose(rank) {
   if (rank !== chosen) $('text').hidden = true

@@ -37,6 +37,7 @@ struct Cell {
   std::uint64_t memory_mib = 0;  ///< the most
   std::uint64_t percent = 0;     ///< of a processor
   std::string state;
+  std::optional<std::uint32_t> gpu;  ///< percent; of a node, of the one that is least busy
 };
 
 /// The figures are told as differences from these: most are 0 then.
@@ -55,7 +56,8 @@ Cell cell_of(Worker const& worker, Reference const& of) {
           worker.waits ? 1U : 0U,
           worker.memory_mib,
           worker.permille / 10,
-          {worker.state}};
+          {worker.state},
+          worker.gpu ? std::optional(worker.gpu->percent) : std::nullopt};
 }
 
 Cell cell_of(Node const& node, Reference const& of) {
@@ -70,13 +72,18 @@ Cell cell_of(Node const& node, Reference const& of) {
     all.memory_mib = std::max(all.memory_mib, one.memory_mib);
     all.percent += one.percent;
     letters.insert(worker.state);
+    all.gpu = one.gpu ? std::min(*one.gpu, all.gpu.value_or(*one.gpu)) : all.gpu;
   }
   all.state.assign(letters.begin(), letters.end());
   return all;
 }
 
-/// The figures as columns.
-void put_cells(PageState& state, std::vector<Cell> const& cells) {
+Value percent_of_gpu(Cell const& cell) {
+  return cell.gpu ? Value(*cell.gpu) : Value();
+}
+
+/// The figures as columns. That of GPUs is empty where none is known.
+void put_cells(PageState& state, std::vector<Cell> const& cells, bool gpus) {
   auto const column = [&](char const* name, auto const& value) {
     auto all = Value::array();
     for (auto const& cell : cells) {
@@ -91,6 +98,11 @@ void put_cells(PageState& state, std::vector<Cell> const& cells) {
   column("memory_mib", [](Cell const& cell) { return cell.memory_mib; });
   column("cpu", [](Cell const& cell) { return cell.percent; });
   column("state", [](Cell const& cell) { return cell.state; });
+  if (gpus) {
+    column("gpu", percent_of_gpu);
+  } else {
+    state.emplace_back("gpu", "[]");
+  }
 }
 
 void put_nodes(PageState& state, std::vector<Node const*> const& nodes) {
@@ -115,7 +127,7 @@ Value far_of(Table const& table, Reference const& of) {
   for (auto const& [worker, node] : furthest(table)) {
     auto const cell = cell_of(*worker, of);
     rows.push_back({worker->rank, node->host, cell.behind, cell.unbegun, ms(cell.extra), cell.waits, cell.memory_mib,
-                    cell.percent, cell.state});
+                    cell.percent, cell.state, percent_of_gpu(cell)});
   }
   return rows;
 }
@@ -212,7 +224,7 @@ PageState page_state(Table const& table) {
   put("by", by_node ? "node" : "rank");
   put("far", by_node ? far_of(table, of) : Value::array());
   put_nodes(state, nodes);
-  put_cells(state, cells);
+  put_cells(state, cells, table.gpus);
   return state;
 }
 

@@ -87,6 +87,17 @@ Judgement judge_running(Table const& table) {
           true};
 }
 
+/// Beside whatever else is said: a worker may stand still because of it.
+std::string silent_drivers(Table const& table) {
+  std::vector<std::string> hosts;
+  for (auto const& node : table.members) {
+    if (node.generation == table.generation && node.gpus_silent) {
+      hosts.push_back(node.host);
+    }
+  }
+  return hosts.empty() ? "" : "; " + join_first(3, std::move(hosts)) + ": the GPU driver does not answer";
+}
+
 std::string because(Table const& table) {
   return table.why.empty() ? "" : ": " + table.why;
 }
@@ -122,7 +133,9 @@ std::string shown_lines(std::string const& lines, bool terminal) {
 Judgement judge(Table const& table) {
   auto const ranks = counted(table.ranks, "rank") + " on " + counted(table.nodes, "node");
   if (table.phase == "running") {
-    return judge_running(table);
+    auto judgement = judge_running(table);
+    judgement.sentence += silent_drivers(table);
+    return judgement;
   }
   if (table.phase == "starting") {
     return {"starts " + ranks + " for " + elapsed_text(table.phase_age), true};
@@ -181,7 +194,7 @@ std::string status_text(Table const& table, bool all) {
   }
   auto const shown = nodes_by(table, Column::ranks);
   auto const idle = table.members.size() - shown.size();
-  text += shown.empty() ? "" : head_row() + "\n";
+  text += shown.empty() ? "" : head_row(table) + "\n";
   for (std::size_t i = 0; i < shown.size() && (all || i < kShownNodes); ++i) {
     text += plain(node_row(table, *shown[i])) + "\n";
   }

@@ -70,6 +70,22 @@ std::vector<Json> read_lines(std::string const& answer, std::vector<std::string>
   return lines;
 }
 
+/// `gpu`: of the worker, if the row says that there is one.
+void read_gpu(std::string const& name, std::uint64_t value, std::optional<live::Gpu>& gpu) {
+  auto const small = static_cast<std::uint32_t>(std::min<std::uint64_t>(value, UINT32_MAX));
+  if (name == "gpu" && small > 0) {
+    gpu.emplace().number = small - 1;
+  } else if (gpu && name == "gpu_percent") {
+    gpu->percent = small;
+  } else if (gpu && name == "gpu_mhz") {
+    gpu->mhz = small;
+  } else if (gpu && name == "gpu_max_mhz") {
+    gpu->max_mhz = small;
+  } else if (gpu && name == "throttled") {
+    gpu->throttled = live::throttle_in(small);
+  }
+}
+
 /// `columns`: the names that the answer itself gives to the numbers of a row.
 Worker read_worker(Json const& row, std::vector<std::string> const& columns) {
   Worker worker;
@@ -92,6 +108,8 @@ Worker read_worker(Json const& row, std::vector<std::string> const& columns) {
       worker.permille = value;
     } else if (name == "state" && value > ' ' && value < 127) {
       worker.state = static_cast<char>(value);
+    } else {
+      read_gpu(name, value, worker.gpu);
     }
   }
   return worker;
@@ -103,9 +121,12 @@ Node read_node(Json const& json, std::vector<std::string> const& columns) {
   node.generation = number(json, "generation");
   node.heard_ago = wait(at(json, "heard_ago_ms")).value_or(Millis{0});
   auto const first = number(json, "first_rank");
+  auto const gpu = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), "gpu") - columns.begin());
   for (auto const& row : at(json, "ranks")) {
     node.workers.push_back(read_worker(row, columns));
     node.workers.back().rank = static_cast<std::uint32_t>(first + node.workers.size() - 1);
+    node.gpus_silent =
+        node.gpus_silent || (gpu < columns.size() && row.is_array() && gpu < row.size() && row[gpu] == -1);
   }
   return node;
 }
@@ -175,6 +196,8 @@ Result<Table> read_table(std::string const& answer) {
   }
   for (auto const& node : at(json, "members")) {
     table.members.push_back(read_node(node, columns));
+    auto const& workers = table.members.back().workers;
+    table.gpus = table.gpus || std::any_of(workers.begin(), workers.end(), [](auto const& each) { return each.gpu; });
   }
   std::stable_sort(table.members.begin(), table.members.end(), [](Node const& a, Node const& b) {
     auto const first = [](Node const& node) { return node.workers.empty() ? UINT32_MAX : node.workers.front().rank; };
@@ -355,6 +378,15 @@ std::string table_json(Table const& table, std::string const& says, bool well) {
                       {"processor_permille", worker.permille},
                       {"state", std::string(1, worker.state)},
                       {"heard_ago_ms", node.heard_ago.count()}});
+      if (auto const& gpu = worker.gpu) {
+        row["gpu_percent"] = gpu->percent;
+        for (auto const& [name, mhz] : {std::pair("gpu_mhz", gpu->mhz), std::pair("gpu_max_mhz", gpu->max_mhz)}) {
+          if (mhz > 0) {
+            row[name] = mhz;
+          }
+        }
+        row["throttled"] = live::name_of(gpu->throttled);
+      }
       workers.push_back(std::move(row));
     }
   }

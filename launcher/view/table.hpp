@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "launcher/live/gpus.hpp"
 #include "launcher/live/question.hpp"
 #include "rendezvous/values/history.hpp"
 #include "src/base/core/time.hpp"
@@ -35,6 +36,7 @@ struct Worker {
   std::uint64_t memory_mib = 0;
   std::uint64_t permille = 0;
   char state = '?';
+  std::optional<live::Gpu> gpu{};
 };
 
 struct Node {
@@ -42,6 +44,7 @@ struct Node {
   std::uint64_t generation = 0;
   Millis heard_ago{0};
   std::vector<Worker> workers;
+  bool gpus_silent = false;  ///< the driver of its GPUs does not answer
 };
 
 struct Table {
@@ -64,6 +67,7 @@ struct Table {
   bool steps_known = false;  ///< the program has told of a training step
   std::string why;
   std::vector<Node> members;  ///< ordered by the ranks of their workers
+  bool gpus = false;          ///< there is a worker with a GPU that is known
   struct Slow {
     std::uint32_t rank = 0;   ///< the first one
     std::uint32_t ranks = 1;  ///< more than 1: all of a node

@@ -132,7 +132,7 @@ std::vector<TopLine> top_lines(Table const& table, TopChoice const& choice, std:
   for (auto& line : lines_of(head_text(table))) {
     lines.push_back({std::move(line), lines.empty() ? judge(table).well ? Style::well : Style::alarm : Style::usual});
   }
-  auto const head = head_row(choice.sort);
+  auto const head = head_row(table, choice.sort);
   lines.push_back({" " + head.substr(0, head.rfind(' ') + 1) + "S"});  // "state" would be one letter too long
   for (std::size_t i = choice.first; i < choice.first + sizes.rows; ++i) {
     bool const chosen = i < nodes.size() && nodes[i]->workers.front().rank == choice.rank;

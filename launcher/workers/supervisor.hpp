@@ -162,6 +162,8 @@ class Supervisor final : public std::enable_shared_from_this<Supervisor>,
   /// Takes over a child that this process has just started and that is not a worker's: it is reaped, but neither
   /// signalled nor waited for. `ended` is called once, on the io_context's thread.
   void tend(pid_t child, std::function<void()> ended);
+  /// Does not wait for such a child at the end, either: it may hang in the kernel. It dies with this process.
+  void leave(pid_t child) { descendants_.abandon(child); }
   /// Stops every worker and descendant with SIGSTOP; thaw() continues them, and so does a stop order.
   void freeze();
   void thaw();

@@ -474,6 +474,7 @@ void fields(auto& field, Of<Told> auto& told) {
 }
 void fields(auto& field, Of<Pace> auto& pace) {
   field("every_ms", pace.every);
+  field("gpus", pace.gpus);
 }
 
 // ---- heartbeats ---------------------------------------------------------------------------------

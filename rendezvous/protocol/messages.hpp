@@ -378,6 +378,7 @@ inline constexpr std::size_t kMaxTold = std::size_t{128} << 10U;
 /// Sets the interval of an agent's pulses.
 struct Pace {
   Millis every{5000};
+  bool gpus = false;  ///< with figures of GPUs
   bool operator==(Pace const&) const = default;
 };
 using LiveUp = std::variant<NodePulse, Ask, Told>;

@@ -18,6 +18,20 @@ TEST_CASE("visible_devices: the list that is set first counts, up to what is no 
   CHECK(named_devices({{"ZE_AFFINITY_MASK", "0.0,0.1,1"}}) == 3U);
 }
 
+TEST_CASE("visible_devices: a worker's GPU is the one that its LOCAL_RANK chooses of those that it sees", "[unit]") {
+  auto const of = [](char const* local_rank, Environment environment) {
+    environment["LOCAL_RANK"] = local_rank;
+    return gpu_of(environment);
+  };
+  CHECK(of("3", {}) == "3");
+  CHECK(of("1", {{"CUDA_VISIBLE_DEVICES", "4, GPU-7f"}}) == "GPU-7f");
+  CHECK(of("2", {{"CUDA_VISIBLE_DEVICES", "4,5"}}) == "4");  // shared
+  CHECK(of("0", {{"CUDA_VISIBLE_DEVICES", ""}}).empty());
+  CHECK(of("0", {{"HIP_VISIBLE_DEVICES", "4"}}).empty());
+  CHECK(of("x", {}).empty());
+  CHECK(gpu_of({}).empty());
+}
+
 TEST_CASE("visible_devices: HIP counts among the devices that ROCR leaves", "[unit]") {
   auto const both = [](char const* rocr, char const* hip) {
     return Environment{{"ROCR_VISIBLE_DEVICES", rocr}, {"HIP_VISIBLE_DEVICES", hip}, {"CUDA_VISIBLE_DEVICES", rocr}};

@@ -202,6 +202,9 @@ TEST_CASE("live: a rank that is slow is told of when that begins and ends, and s
   CHECK(json["slow"][0]["says"] == sentence_of(begins[0]));
   CHECK(json["events"].back()["kind"] == "slow");
   CHECK(json["events"].back()["late_s"] == 0.07);
+  set_gpu(rows[3], {4, 97, 1290, 1980, Throttle::heat});
+  fold(job.live, 7, "node2", pulse(1, 2, {rows[2], rows[3]}), job.now);
+  CHECK(job.json()["slow"][0]["says"] == sentence_of(begins[0]) + "; GPU 4 is throttled by heat, 1290 of 1980 MHz");
   for (int i = 0; i < 4; ++i) {
     CHECK(window(0).empty());
   }
@@ -305,7 +308,26 @@ TEST_CASE("live: of a pulse of another version the figures that are known count"
   fold(job.live, 3, "node1", {1, 0, 2, {10, 100, 11, 200}}, job.now);
   CHECK(job.json()["members"][0]["ranks"][1] == nlohmann::json({-1, 11, 200}));
   fold(job.live, 3, "node1", {1, 0, kFigures + 1, std::vector<std::int64_t>(kFigures + 1, 7)}, job.now);
-  CHECK(job.json()["members"][0]["ranks"][0].size() == kFigureNames.size() + 1);  // with the speed
+  auto const json = job.json();
+  CHECK(json["members"][0]["ranks"][0].size() == 1 + kFigureNames.size() + kGpuFigureNames.size());  // with the speed
+  CHECK(json["figures"].size() == json["members"][0]["ranks"][0].size());
+}
+
+TEST_CASE("live: figures of GPUs are shown where there are any, and then of all nodes") {
+  Job job;
+  job.start(1, 2, 2);
+  auto narrow = pulse(1, 0, {told(10, 0)});
+  narrow.width = kGpuFigures;
+  narrow.figures.resize(kGpuFigures);
+  fold(job.live, 3, "node1", narrow, job.now);
+  CHECK(job.json()["figures"].size() == 1 + kFigureNames.size());
+  auto row = told(10, 0);
+  set_gpu(row, {4, 97, 1290, 1980, Throttle::heat});
+  fold(job.live, 7, "node2", pulse(1, 1, {row}), job.now);
+  auto const json = job.json();
+  CHECK(json["figures"][8] == "gpu");
+  CHECK(json["members"][0]["ranks"][0] == nlohmann::json({-1, 10, 0, 20, 0, 0, 0, 'R', 0, 0, 0, 0, 0}));
+  CHECK(json["members"][1]["ranks"][0] == nlohmann::json({-1, 10, 0, 20, 0, 0, 0, 'R', 5, 97, 1290, 1980, 1}));
 }
 
 TEST_CASE("live: who is silent for a minute, and whoever was in the generation before, is forgotten") {

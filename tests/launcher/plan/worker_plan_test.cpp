@@ -227,12 +227,14 @@ TEST_CASE("worker_plan: with --virtual-local-rank each worker is local rank 0 an
     CHECK(variable(worker, "LOCAL_RANK") == "0");
     CHECK(variable(worker, "LOCAL_WORLD_SIZE") == "2");
     CHECK(worker.local_rank == 1);
-    return variable(worker, "CUDA_VISIBLE_DEVICES");
+    CHECK(worker.gpu == variable(worker, "CUDA_VISIBLE_DEVICES"));
+    return worker.gpu;
   };
   CHECK(among({}) == "1");
   CHECK(command_of({"--virtual-local-rank", "./train", "${local_rank}"}) == Words{"./train", "1"});
   CHECK(among({{"CUDA_VISIBLE_DEVICES", "4, GPU-7f"}}) == "GPU-7f");
   CHECK(variable(planned({}, {{"CUDA_VISIBLE_DEVICES", "4,7"}})[1], "CUDA_VISIBLE_DEVICES") == "4,7");
+  CHECK(planned({}, {{"CUDA_VISIBLE_DEVICES", "4,7"}})[1].gpu == "7");
 }
 
 TEST_CASE("worker_plan: --virtual-local-rank wants a device for each worker", "[unit]") {

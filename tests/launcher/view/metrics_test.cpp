@@ -10,6 +10,7 @@
 using namespace cxxrun;                  // NOLINT(google-build-using-namespace)
 using namespace cxxrun::launcher::view;  // NOLINT(google-build-using-namespace)
 using namespace std::chrono_literals;
+namespace live = cxxrun::launcher::live;
 
 namespace {
 
@@ -67,6 +68,15 @@ TEST_CASE("metrics: what the time was spent on, as far as it is known") {
        {"spent_seconds_total", "goodput_ratio", "checkpoint_age_seconds", "nodes_lost_total"}) {
     CHECK(samples(without, name).empty());
   }
+}
+
+TEST_CASE("metrics: of GPUs there is what is known") {
+  auto table = table_of(1, 3);
+  table.members[0].workers[1].gpu = live::Gpu{4, 97, 1290, 1980, live::Throttle::heat};
+  table.members[0].workers[2].gpu = live::Gpu{5, 100, 1980, 1980, live::Throttle::none};
+  auto const text = metrics_text(table, false);
+  CHECK(samples(text, "rank_gpu_ratio") == Lines{R"(,rank="1",host="node0"} 0.97)", R"(,rank="2",host="node0"} 1)"});
+  CHECK(samples(text, "gpu_throttled") == Lines{R"(,rank="1",host="node0",why="heat"} 1)"});
 }
 
 TEST_CASE("metrics: each metric is explained once, and none without a sample is named") {

@@ -70,6 +70,21 @@ TEST_CASE("page: the state says what the time was spent on, and nothing where th
   CHECK(state["checkpoint_s"].is_null());
 }
 
+TEST_CASE("page: the GPU of each rank is a column where any is known, and of a node the least busy one") {
+  auto table = table_of(1, 2);
+  CHECK(whole(table)["gpu"] == Json::array());
+  table.gpus = true;
+  table.members[0].workers[1].gpu.emplace().percent = 97;
+  CHECK(whole(table)["gpu"] == Json({nullptr, 97}));
+  table = table_of(513, 2);
+  table.gpus = true;
+  table.members[1].workers[0].gpu.emplace().percent = 97;
+  table.members[1].workers[1].gpu.emplace().percent = 61;
+  CHECK(whole(table)["gpu"][0].is_null());
+  CHECK(whole(table)["gpu"][1] == 61);
+  CHECK(whole(table)["far"][0].size() == 10);
+}
+
 TEST_CASE("page: without steps, and without workers, there is nothing instead of a zero") {
   auto table = table_of(1, 1);
   table.members[0].workers[0].step_ago.reset();
@@ -133,7 +148,7 @@ TEST_CASE("page: a tick of 1,024 ranks is below 20 KB, and more ranks are shown 
   CHECK(state["cpu"][0] == 8 * 97);
   CHECK(state["far"].size() == kFurthest);
   CHECK(std::count_if(state["far"].begin(), state["far"].end(), [](Json const& row) {
-          return row == Json({5603, "node700", 5, 0, 0, 1, 88'000, 97, "R"});
+          return row == Json({5603, "node700", 5, 0, 0, 1, 88'000, 97, "R", nullptr});
         }) == 1);
 }
 

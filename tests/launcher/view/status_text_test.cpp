@@ -181,6 +181,38 @@ TEST_CASE("status: who is slow comes first, and with a mark on the node, in a jo
   CHECK(table_of(json).slow.size() <= 1);
 }
 
+TEST_CASE("status: GPUs have a column where any is known, and a driver that does not answer is in the sentence") {
+  auto const with_gpu = [](Row const& gpu) {
+    auto row = healthy();
+    row.insert(row.end(), gpu.begin(), gpu.end());
+    return row;
+  };
+  auto json = job({node("node1", 0, {with_gpu({5, 97, 1290, 1980, 1}), with_gpu({1, 61, 1980, 0, 0})}),
+                   node("node2", 2, {with_gpu({0, 0, 0, 0, 0}), with_gpu({-1, 0, 0, 0, 0})})});
+  CHECK(status_text(table_of(json), false).find(" GPU ") == std::string::npos);  // an answer that does not name them
+  for (auto const* const name : {"gpu", "gpu_percent", "gpu_mhz", "gpu_max_mhz", "throttled"}) {
+    json["figures"].push_back(name);
+  }
+  auto const table = table_of(json);
+  CHECK(judge(table).sentence == "trains: step 12480, 1.91 s a step; node2: the GPU driver does not answer");
+  CHECK(judge(table).well);
+  CHECK(status_text(table, false)
+            .find("node          ranks          step   a step   begun wait MiB max   CPU  GPU state\n"
+                  "node1         0-1           12480   1.91 s   49920    2   88000  194%  61% R\n"
+                  "node2         2-3           12480   1.91 s   49920    2   88000  194%    - R\n") !=
+        std::string::npos);
+  auto const workers = Json::parse(table_json(table, "", true))["workers"];
+  CHECK(workers[0]["gpu_percent"] == 97);
+  CHECK(workers[0]["gpu_mhz"] == 1290);
+  CHECK(workers[0]["gpu_max_mhz"] == 1980);
+  CHECK(workers[0]["throttled"] == "heat");
+  CHECK(workers[1]["throttled"] == "");
+  CHECK_FALSE(workers[1].contains("gpu_max_mhz"));
+  CHECK_FALSE(workers[2].contains("gpu_percent"));
+  json["members"][1]["ranks"][1][8] = "x";
+  CHECK(says(json) == "trains: step 12480, 1.91 s a step");
+}
+
 TEST_CASE("status: without training steps, without pulses and outside of a generation it says what is known") {
   CHECK(says(job({node("node1", 0, {{-1, 0, -1, 0, 0, 20, 5, 'S'}})})) ==
         "runs for 0:02:00 h: its program has reported no training step yet");

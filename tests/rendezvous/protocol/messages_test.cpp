@@ -213,7 +213,7 @@ TEST_CASE("messages: what the live view says survives its text, and is told from
     CHECK_FALSE(decode<ToCoordinator>(encode(message)));
   }
   for (LiveDown const& message :
-       {LiveDown(Pace{Millis{1000}}), LiveDown(Ask{1, "stacks all"}), LiveDown(Told{2, "", false})}) {
+       {LiveDown(Pace{Millis{1000}, true}), LiveDown(Ask{1, "stacks all"}), LiveDown(Told{2, "", false})}) {
     CHECK(decode<LiveDown>(encode(message)).value() == message);
     CHECK(decode<FromCoordinator>(encode(message)).value() == FromCoordinator(message));
     CHECK_FALSE(decode<ToAgent>(encode(message)));
