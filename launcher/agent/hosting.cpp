@@ -7,7 +7,6 @@
 
 #include "launcher/agent/agent_config.hpp"
 #include "launcher/agent/job_record.hpp"
-#include "launcher/agent/live_job.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/place/discovery_file.hpp"
@@ -145,22 +144,10 @@ void Hosting::on_story_event(std::string const& run_id, rendezvous::story::Event
   if (!record_) {
     record_ = std::make_unique<JobRecord>(
         RecordPlace{config_.logs.temporary ? "" : config_.logs.path, run_id, config_.facts.host});
-    live_ = std::make_unique<LiveJob>(
-        io_,
-        live::Facts{run_id, config_.facts.host, os::name_in(config_.options.program),
-                    config_.options.terms.max_restarts, config_.nonce},
-        [this](rendezvous::AgentId agent, rendezvous::LiveDown const& message) {
-          if (coordinator_) {
-            coordinator_->tell(agent, message);
-          }
-        },
-        [this](rendezvous::AgentId agent, rendezvous::Wanted wanted) {
-          return coordinator_ ? coordinator_->want(agent, std::move(wanted)) : std::string("nobody coordinates here");
-        },
-        [this](rendezvous::AgentId agent, rendezvous::StepTimes const& steps, std::optional<TimePoint> idle_until) {
-          return coordinator_ ? coordinator_->history(agent, steps, idle_until) : std::nullopt;
-        },
-        [this, run_id](rendezvous::story::Event const& found) { on_story_event(run_id, found); });
+    live_ = std::make_unique<LiveJob>(io_,
+                                      live::Facts{run_id, config_.facts.host, os::name_in(config_.options.program),
+                                                  config_.options.terms.max_restarts, config_.nonce},
+                                      *this);
   }
   live_->on_story_event(event, record_->add(event));
   if (auto const* const took_over = std::get_if<rendezvous::story::TookOver>(&event.what)) {
@@ -169,6 +156,21 @@ void Hosting::on_story_event(std::string const& run_id, rendezvous::story::Event
   if (auto const* const hang = std::get_if<rendezvous::story::Hang>(&event.what)) {
     inbox_.on_hang(*hang);
   }
+}
+
+void Hosting::tell(rendezvous::AgentId agent, rendezvous::LiveDown const& message) {
+  if (coordinator_) {
+    coordinator_->tell(agent, message);
+  }
+}
+
+std::string Hosting::want(rendezvous::AgentId agent, rendezvous::Wanted wanted) {
+  return coordinator_ ? coordinator_->want(agent, std::move(wanted)) : "nobody coordinates here";
+}
+
+std::optional<rendezvous::History> Hosting::history(rendezvous::AgentId agent, rendezvous::StepTimes const& steps,
+                                                    std::optional<TimePoint> idle_until) const {
+  return coordinator_ ? coordinator_->history(agent, steps, idle_until) : std::nullopt;
 }
 
 void Hosting::listen_for_followers() {

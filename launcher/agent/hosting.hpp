@@ -15,6 +15,7 @@
 #include <string>
 
 #include "launcher/agent/agent_config.hpp"
+#include "launcher/agent/live_job.hpp"
 #include "launcher/job_end/requeue_job.hpp"
 #include "rendezvous/net/coordinator.hpp"
 
@@ -29,7 +30,6 @@ class BoundedThread;
 namespace cxxrun::launcher {
 
 class JobRecord;
-class LiveJob;
 class LogPump;
 
 /// Whether the agents are to meet at this one: its options say so, or the address is one of this host's. May block as a
@@ -47,7 +47,7 @@ struct HostingInbox {
   virtual void on_hang(rendezvous::story::Hang const& hang) = 0;            ///< this node's coordinator has named it
 };
 
-class Hosting final : public rendezvous::CoordinatorInbox {
+class Hosting final : public rendezvous::CoordinatorInbox, public LiveJobInbox {
  public:
   /// `config` and `inbox` outlive it. `standby`: a listening socket, or -1 where no agent can take over from another.
   /// `keep`: see store::StoreServer. `keys`: null with --auth none.
@@ -93,6 +93,11 @@ class Hosting final : public rendezvous::CoordinatorInbox {
   void on_run_closed() override;
   void on_story_event(std::string const& run_id, rendezvous::story::Event const& event) override;
   void on_stepped_down(rendezvous::SteppedDown const& action) override { inbox_.on_stepped_down(action); }
+  void tell(rendezvous::AgentId agent, rendezvous::LiveDown const& message) override;
+  std::string want(rendezvous::AgentId agent, rendezvous::Wanted wanted) override;
+  [[nodiscard]] std::optional<rendezvous::History> history(rendezvous::AgentId agent,
+                                                           rendezvous::StepTimes const& steps,
+                                                           std::optional<TimePoint> idle_until) const override;
   void on_live(std::string const& run_id, rendezvous::AgentId agent, std::string const& host,
                rendezvous::LiveUp&& message) override;
   Result<std::uint16_t> listen();

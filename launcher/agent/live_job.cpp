@@ -39,13 +39,10 @@ rendezvous::Wanted::What wanted_of(live::Question::What what) {
 
 }  // namespace
 
-LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want, Known known, Happened happened)
+LiveJob::LiveJob(boost::asio::io_context& io, live::Facts facts, LiveJobInbox& inbox)
     : io_(io),
       facts_(std::move(facts)),
-      tell_(std::move(tell)),
-      want_(std::move(want)),
-      known_(std::move(known)),
-      happened_(std::move(happened)),
+      inbox_(inbox),
       watch_timer_(io),
       pace_(live::pace_of(live_, false)),
       follow_timer_(io) {}
@@ -87,7 +84,8 @@ void LiveJob::on_pulse(AgentId agent, std::string const& host, rendezvous::NodeP
   tell_pace(agent, paces_[agent], now);
   for (auto& slow : look_for_slow(live_, now)) {
     log(slow.over ? Level::info : Level::warn, live::sentence_of(slow));
-    happened_({std::chrono::duration_cast<Millis>(now - live_.began.value_or(now)), std::move(slow)});
+    inbox_.on_story_event(facts_.run_id,
+                          {std::chrono::duration_cast<Millis>(now - live_.began.value_or(now)), std::move(slow)});
   }
 }
 
@@ -115,7 +113,7 @@ void LiveJob::tell_pace(AgentId agent, TellPace& told, TimePoint now) {
   bool const fades = wanted != rendezvous::Pace{} && now - told.at > kPaceAgain;
   if (told.pace != wanted || fades) {
     told = {wanted, now};
-    tell_(agent, wanted);
+    inbox_.tell(agent, wanted);
   }
 }
 
@@ -142,7 +140,7 @@ void LiveJob::on_question(AgentId agent, std::string const& host, rendezvous::As
 
 void LiveJob::show(AgentId agent, std::uint64_t id) {
   on_status_asked();
-  if (auto const known = known_(agent, live_.steps, idle_until(live_))) {
+  if (auto const known = inbox_.history(agent, live_.steps, idle_until(live_))) {
     fold(live_, *known);
   }
   answer(agent, id, live_json(live_, facts_, Clock::now()));
@@ -155,7 +153,7 @@ void LiveJob::change(AgentId agent, std::string const& host, rendezvous::Ask con
   rendezvous::Wanted const wanted{wanted_of(question.what), question.number,
                                   "uid " + std::to_string(geteuid()) + " on " + host, question.node};
   if (why.empty()) {
-    why = want_(agent, wanted);
+    why = inbox_.want(agent, wanted);
   }
   if (!why.empty()) {
     return answer(agent, ask.id, live::error_json(why));
@@ -168,7 +166,7 @@ void LiveJob::change(AgentId agent, std::string const& host, rendezvous::Ask con
 
 void LiveJob::answer(AgentId agent, std::uint64_t id, std::string const& text) {
   live::say_in_parts(text, rendezvous::kMaxTold, false, [&](std::string part, bool more) {
-    tell_(agent, rendezvous::Told{id, std::move(part), more});
+    inbox_.tell(agent, rendezvous::Told{id, std::move(part), more});
   });
 }
 
@@ -226,7 +224,7 @@ void LiveJob::inquire(AgentId asker, rendezvous::Ask const& ask, live::Question 
   inquiry->patience = question.what == live::Question::What::native ? kForDebugger : kAgentPatience;
   inquiry->deadline.after(inquiry->patience, [this, id] { give_up(id); });
   for (auto const agent : inquiry->waits_for) {
-    tell_(agent, rendezvous::Ask{id, ask.text});
+    inbox_.tell(agent, rendezvous::Ask{id, ask.text});
   }
   inquiries_.emplace(id, std::move(inquiry));
 }
@@ -242,7 +240,7 @@ void LiveJob::on_answer(AgentId agent, rendezvous::Told told) {
   }
   bool const more = !inquiry.waits_for.empty();
   inquiry.deadline.after(inquiry.patience, [this, id = told.id] { give_up(id); });
-  tell_(inquiry.asker, rendezvous::Told{inquiry.asked_as, std::move(told.text), more});
+  inbox_.tell(inquiry.asker, rendezvous::Told{inquiry.asked_as, std::move(told.text), more});
   if (!more) {
     inquiries_.erase(it);
   }

@@ -4,7 +4,6 @@
 // Runs on the thread of the io_context given to it, and never blocks. It changes the job only when a person wants that.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,20 +28,22 @@ class io_context;
 
 namespace cxxrun::launcher {
 
+/// What a LiveJob asks of its coordinator: Hosting in an agent, RendezvousHost in cxxrun-rendezvous. The first three
+/// are Coordinator's of the same name.
+struct LiveJobInbox {
+  virtual void tell(rendezvous::AgentId agent, rendezvous::LiveDown const& message) = 0;
+  virtual std::string want(rendezvous::AgentId agent, rendezvous::Wanted wanted) = 0;
+  [[nodiscard]] virtual std::optional<rendezvous::History> history(rendezvous::AgentId agent,
+                                                                   rendezvous::StepTimes const& steps,
+                                                                   std::optional<TimePoint> idle_until) const = 0;
+  /// Takes an event that the live view has found, and passes it to LiveJob::on_story_event(), like any other.
+  virtual void on_story_event(std::string const& run_id, rendezvous::story::Event const& event) = 0;
+};
+
 class LiveJob {
  public:
-  /// Coordinator::tell.
-  using Tell = std::function<void(rendezvous::AgentId, rendezvous::LiveDown const&)>;
-  /// Coordinator::want.
-  using Want = std::function<std::string(rendezvous::AgentId, rendezvous::Wanted)>;
-
-  /// Coordinator::history.
-  using Known = std::function<std::optional<rendezvous::History>(rendezvous::AgentId, rendezvous::StepTimes const&,
-                                                                 std::optional<TimePoint> idle_until)>;
-  /// Takes an event that the live view has found. It is to be passed to on_story_event(), like any other.
-  using Happened = std::function<void(rendezvous::story::Event const&)>;
-
-  LiveJob(boost::asio::io_context& io, live::Facts facts, Tell tell, Want want, Known known, Happened happened);
+  /// `inbox` outlives it.
+  LiveJob(boost::asio::io_context& io, live::Facts facts, LiveJobInbox& inbox);
   ~LiveJob();
   LiveJob(LiveJob const&) = delete;
   LiveJob& operator=(LiveJob const&) = delete;
@@ -89,10 +90,7 @@ class LiveJob {
 
   boost::asio::io_context& io_;
   live::Facts facts_;
-  Tell tell_;
-  Want want_;
-  Known known_;
-  Happened happened_;
+  LiveJobInbox& inbox_;
   live::Live live_;
   os::Timer watch_timer_;
   bool is_watched_ = false;  ///< the status was asked for within kWatchedFor

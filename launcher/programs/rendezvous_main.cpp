@@ -73,7 +73,7 @@ sigset_t ending_signals() {
 /// Hosts a coordinator and stores for every step of a job, until a signal arrives or the process that started it has
 /// ended. Then it stops the runs first; a second signal ends it at once. Runs on the calling thread; the stores have
 /// their own.
-class RendezvousHost final : public rendezvous::CoordinatorInbox {
+class RendezvousHost final : public rendezvous::CoordinatorInbox, public LiveJobInbox {
  public:
   /// `transports`: empty with --auth none.
   RendezvousHost(rendezvous::CoordinatorConfig config, pid_t owner,
@@ -147,16 +147,23 @@ class RendezvousHost final : public rendezvous::CoordinatorInbox {
   void on_story_event(std::string const& run_id, rendezvous::story::Event const& event) override {
     auto& live = lives_[run_id];
     if (!live) {
-      live = std::make_unique<LiveJob>(
-          io_, live::Facts{run_id, host_, "", std::nullopt, ""},
-          [this](auto agent, auto const& message) { coordinator_.tell(agent, message); },
-          [this](auto agent, auto wanted) { return coordinator_.want(agent, std::move(wanted)); },
-          [this](auto agent, auto const& steps, auto idle_until) {
-            return coordinator_.history(agent, steps, idle_until);
-          },
-          [this, run_id](auto const& found) { on_story_event(run_id, found); });
+      live = std::make_unique<LiveJob>(io_, live::Facts{run_id, host_, "", std::nullopt, ""}, *this);
     }
     live->on_story_event(event, records_.add(run_id, event));
+  }
+
+  void tell(rendezvous::AgentId agent, rendezvous::LiveDown const& message) override {
+    coordinator_.tell(agent, message);
+  }
+
+  std::string want(rendezvous::AgentId agent, rendezvous::Wanted wanted) override {
+    return coordinator_.want(agent, std::move(wanted));
+  }
+
+  [[nodiscard]] std::optional<rendezvous::History> history(rendezvous::AgentId agent,
+                                                           rendezvous::StepTimes const& steps,
+                                                           std::optional<TimePoint> idle_until) const override {
+    return coordinator_.history(agent, steps, idle_until);
   }
 
   void watch_owner() {
