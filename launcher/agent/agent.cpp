@@ -81,7 +81,7 @@ void tell_lost_output() {
 /// → feed() → agent::step() (launcher/life/agent_fsm.cpp) → perform() for each action. A message to the coordinator is
 /// TellLink → AgentLinks::tell(); its way at the other end is in rendezvous/net/coordinator.cpp. The whole way from a
 /// worker's exit to the report: docs/design/architecture.md.
-class Agent final : public SupervisorOwner, public AgentLinksOwner, public HostingInbox {
+class Agent final : public SupervisorInbox, public AgentLinksInbox, public HostingInbox {
  public:
   Agent(AgentConfig config, os::AgentSide const& side)
       : config_(std::move(config)),
@@ -191,7 +191,7 @@ class Agent final : public SupervisorOwner, public AgentLinksOwner, public Hosti
   Result<wire::RailVerdict> prove(std::uint64_t generation, std::uint32_t rank, wire::RailClaim const& claim) override {
     return keys_ ? check_rail_claim(*keys_->own(), {rank, generation, config_.facts.run_id, config_.options.local_addr},
                                     claim)
-                 : SupervisorOwner::prove(generation, rank, claim);
+                 : SupervisorInbox::prove(generation, rank, claim);
   }
 
   [[nodiscard]] std::uint32_t parent_kills() const override { return page_.kills(); }

@@ -43,23 +43,23 @@ struct AgentLinks::Link final : rendezvous::LinkInbox {
       all.plan_.run_id = reply.run_id;
       all.plan_.terms = reply.terms ? reply.terms : all.plan_.terms;
       all.joined_at_ = {0, "", reached.address, reached.port};
-      all.owner_.on_joined(reply);
+      all.inbox_.on_joined(reply);
     }
-    all.owner_.feed(agent::LinkUp{id, reply.coordinator, reached.relayed});
+    all.inbox_.feed(agent::LinkUp{id, reply.coordinator, reached.relayed});
   }
 
   void on_failed(Error error, bool refused) override {
     all.hang_up(id);
-    failed ? failed(error) : all.owner_.feed(agent::LinkFailed{id, error.message(), refused});
+    failed ? failed(error) : all.inbox_.feed(agent::LinkFailed{id, error.message(), refused});
   }
 
-  void on_message(rendezvous::ToAgent message) override { all.owner_.feed(agent::FromLink{id, std::move(message)}); }
-  void on_beat(rendezvous::BeatAck const& ack) override { all.owner_.feed(agent::BeatAnswered{id, ack}); }
-  void on_live(rendezvous::LiveDown&& message) override { all.owner_.on_live_message(id, std::move(message)); }
+  void on_message(rendezvous::ToAgent message) override { all.inbox_.feed(agent::FromLink{id, std::move(message)}); }
+  void on_beat(rendezvous::BeatAck const& ack) override { all.inbox_.feed(agent::BeatAnswered{id, ack}); }
+  void on_live(rendezvous::LiveDown&& message) override { all.inbox_.on_live_message(id, std::move(message)); }
 
   void on_closed(std::string how, rendezvous::Ended ended) override {
     all.hang_up(id);
-    all.owner_.feed(agent::LinkDown{id, std::move(how), ended});
+    all.inbox_.feed(agent::LinkDown{id, std::move(how), ended});
   }
 
   AgentLinks& all;
@@ -68,8 +68,8 @@ struct AgentLinks::Link final : rendezvous::LinkInbox {
   rendezvous::CoordinatorLink connection;
 };
 
-AgentLinks::AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys, AgentLinksOwner& owner)
-    : io_(io), keys_(std::move(keys)), owner_(owner) {}
+AgentLinks::AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys, AgentLinksInbox& inbox)
+    : io_(io), keys_(std::move(keys)), inbox_(inbox) {}
 
 AgentLinks::~AgentLinks() = default;
 

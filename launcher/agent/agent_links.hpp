@@ -24,7 +24,7 @@ namespace cxxrun::launcher {
 [[nodiscard]] std::shared_ptr<rendezvous::KeyRing> make_keys(boost::asio::io_context& io, AgentConfig const& config);
 
 /// What an agent hears of its connections: the events of every link, and what joining (joining.hpp) comes to.
-class AgentLinksOwner : public agent::Inbox {
+class AgentLinksInbox : public agent::Inbox {
  public:
   /// A coordinator has let this agent in. The LinkUp follows.
   virtual void on_joined(rendezvous::HelloReply const& reply) = 0;
@@ -36,9 +36,9 @@ class AgentLinksOwner : public agent::Inbox {
 class AgentLinks {
  public:
   using Failed = std::function<void(Error const&)>;
-  /// `keys`: how both ends of a connection prove themselves; null with --auth none. `owner` outlives it, may destroy
+  /// `keys`: how both ends of a connection prove themselves; null with --auth none. `inbox` outlives it, may destroy
   /// links when it is called, and is never called from within a call to this class.
-  AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys, AgentLinksOwner& owner);
+  AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys, AgentLinksInbox& inbox);
   ~AgentLinks();
   AgentLinks(AgentLinks const&) = delete;
   AgentLinks& operator=(AgentLinks const&) = delete;
@@ -64,7 +64,7 @@ class AgentLinks {
 
   boost::asio::io_context& io_;
   std::shared_ptr<rendezvous::KeyRing> keys_;
-  AgentLinksOwner& owner_;
+  AgentLinksInbox& inbox_;
   rendezvous::CallPlan plan_;        ///< of the last call to join
   rendezvous::Successor joined_at_;  ///< address of the coordinator that was joined last; port 0: none yet
   std::map<agent::LinkId, std::unique_ptr<Link>> links_;

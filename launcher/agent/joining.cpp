@@ -49,13 +49,13 @@ bool may_host_twice(AgentConfig const& config) {
 }  // namespace
 
 Joining::Joining(boost::asio::io_context& io, AgentConfig& config, Hosting& hosting, AgentLinks& links,
-                 std::shared_ptr<rendezvous::KeyRing> keys, AgentLinksOwner& owner)
+                 std::shared_ptr<rendezvous::KeyRing> keys, AgentLinksInbox& inbox)
     : io_(io),
       config_(config),
       hosting_(hosting),
       links_(links),
       keys_(std::move(keys)),
-      owner_(owner),
+      inbox_(inbox),
       resolver_timer_(io),
       search_timer_(io),
       port_timer_(io) {}
@@ -80,13 +80,13 @@ void Joining::call_discovered() {
   auto const plan = [this] { return discovered_plan(config_); };
   if (is_added(config_)) {
     search(agent::kFirstLink, plan, "",
-           [this](Error const& error) { owner_.on_joining_failed(*discovered_failure(config_, error)); });
+           [this](Error const& error) { inbox_.on_joining_failed(*discovered_failure(config_, error)); });
     call_found();
     return;
   }
   links_.join(agent::kFirstLink, plan(), [this](Error const& error) {
     if (auto failed = discovered_failure(config_, error)) {
-      return owner_.on_joining_failed(*std::move(failed));
+      return inbox_.on_joining_failed(*std::move(failed));
     }
     log(Level::warn, config_.topology.discovered->path + " is ignored: " + error.message());
     boost::asio::post(io_, [this] { meet(); });  // not from within the link, which meet() destroys
@@ -171,7 +171,7 @@ void Joining::meet() {
   if (!hosted) {
     Error error = hosted.error();
     error.code = error.code == Errc::timeout ? Errc::not_found : error.code;
-    return owner_.on_joining_failed(std::move(error));
+    return inbox_.on_joining_failed(std::move(error));
   }
   hosting_.open();
   auto plan = call_plan(config_, hosting_.port());
@@ -180,7 +180,7 @@ void Joining::meet() {
   links_.join(agent::kFirstLink, std::move(plan), [this, patience](Error const& error) {
     if (patience && (error.code == Errc::timeout || error.code == Errc::in_use)) {
       others_wait_ = true;
-      return owner_.on_joining_failed(of_no_node(config_));
+      return inbox_.on_joining_failed(of_no_node(config_));
     }
     on_meeting_failed(error);
   });
@@ -203,7 +203,7 @@ void Joining::ask_first_node() {
   plan.patience = std::min(plan.patience, kForFirstNode);
   links_.join(agent::kFirstLink, std::move(plan), [this, told = std::move(told)](Error const& error) {
     if (error.code == Errc::refused) {
-      return owner_.on_joining_failed(error);
+      return inbox_.on_joining_failed(error);
     }
     config_.topology.meeting = told;
     boost::asio::post(io_, [this] { meet(); });  // not from within the link, which meet() destroys
@@ -230,7 +230,7 @@ void Joining::on_meeting_failed(Error const& error) {
   auto& ports = config_.topology.meeting.ports;
   auto const here = os::is_local_address(config_.topology.meeting.address);
   if (config_.topology.max_nodes > 1 || ports == std::vector<std::uint16_t>{0} || !here || !*here) {
-    return owner_.on_joining_failed(error);
+    return inbox_.on_joining_failed(error);
   }
   log(Level::info, error.message() + ": this job of one node needs no meeting, and takes another port");
   ports = {0};
@@ -267,7 +267,7 @@ void Joining::rejoin(agent::Rejoin const& action, bool was_member) {
   config_.nonce = random_hex(16);  // the coordinator no longer accepts the old incarnation
   hosting_.rename();
   auto failed = [this, link = action.link](Error const& error) {
-    owner_.feed(agent::LinkFailed{link, error.message(), false});
+    inbox_.feed(agent::LinkFailed{link, error.message(), false});
   };
   bool const by_file = is_added(config_) && action.to.address.empty() && !action.once;
   if (!by_file) {

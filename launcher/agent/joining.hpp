@@ -28,7 +28,7 @@ class Joining {
  public:
   /// All references outlive it. `config`: its `topology.discovered` follows the file. `keys`: null with --auth none.
   Joining(boost::asio::io_context& io, AgentConfig& config, Hosting& hosting, AgentLinks& links,
-          std::shared_ptr<rendezvous::KeyRing> keys, AgentLinksOwner& owner);
+          std::shared_ptr<rendezvous::KeyRing> keys, AgentLinksInbox& inbox);
 
   /// Hosts or calls; a LinkUp of kFirstLink follows, or on_joining_failed(), possibly at once.
   void begin();
@@ -60,7 +60,7 @@ class Joining {
   Hosting& hosting_;
   AgentLinks& links_;
   std::shared_ptr<rendezvous::KeyRing> keys_;
-  AgentLinksOwner& owner_;
+  AgentLinksInbox& inbox_;
 
   os::Timer resolver_timer_;
   std::optional<TimePoint> retry_until_;  ///< while no name server answers

@@ -95,17 +95,17 @@ bool prepare(int connection, WarmWorker& worker) {
 
 }  // namespace
 
-Zygote::Zygote(boost::asio::io_context& io, WarmCommand command, std::string const& modules, ZygoteOwner& owner)
+Zygote::Zygote(boost::asio::io_context& io, WarmCommand command, std::string const& modules, ZygoteInbox& inbox)
     : io_(io),
       command_(std::move(command)),
       policy_{printable(modules, 200)},
-      owner_(owner),
+      inbox_(inbox),
       control_(io),
       timer_(io) {}
 
 Result<Zygote::Started> Zygote::start(boost::asio::io_context& io, std::vector<std::string> const& argv,
                                       std::vector<std::string> environment, std::string const& modules,
-                                      ZygoteOwner& owner) {
+                                      ZygoteInbox& inbox) {
   auto command = warm_command(argv);
   if (!command) {
     return command.error();
@@ -131,7 +131,7 @@ Result<Zygote::Started> Zygote::start(boost::asio::io_context& io, std::vector<s
   if (!started.ok()) {
     return fail(Errc::io, os::explain_failed_start(argv.front(), started.stage, started.error));
   }
-  std::shared_ptr<Zygote> zygote(new Zygote(io, *std::move(command), modules, owner));
+  std::shared_ptr<Zygote> zygote(new Zygote(io, *std::move(command), modules, inbox));
   zygote->pid_ = started.pid;
   std::string first = argv.at(zygote->command_.script);
   for (auto const& module : split(modules, ',')) {
@@ -161,7 +161,7 @@ void Zygote::await_report() {
     if (got > 0) {
       auto const words = split(std::string_view(bytes.data(), static_cast<std::size_t>(got)), '\0');
       if (words.size() > 1 && words.front() != "ready") {
-        self->owner_.on_module_refused(words[1]);
+        self->inbox_.on_module_refused(words[1]);
       }
       self->feed(warm::Reported{words});
     }
@@ -185,7 +185,7 @@ void Zygote::want(std::uint32_t local_rank) {
 }
 
 void Zygote::perform(warm::Fork const& what) {
-  auto worker = owner_.open_warm(what.local_rank);
+  auto worker = inbox_.open_warm(what.local_rank);
   if (!worker) {
     return feed(warm::Unopened{what.local_rank});
   }
@@ -222,7 +222,7 @@ void Zygote::on_hello(std::uint32_t local_rank) {
 void Zygote::perform(warm::Admit const& what) {
   auto const caller = callers_.extract(what.local_rank);
   assert(caller);
-  owner_.on_forked(what.local_rank, what.pid);
+  inbox_.on_forked(what.local_rank, what.pid);
   send(caller.mapped()->native_handle(), "g");
   caller.mapped()->close();
 }
@@ -231,14 +231,14 @@ void Zygote::perform(warm::Execute const& what) {
   if (auto const caller = callers_.extract(what.local_rank)) {
     caller.mapped()->close();
   }
-  owner_.on_not_forked(what.local_rank);
+  inbox_.on_not_forked(what.local_rank);
 }
 
 void Zygote::perform(warm::Drop const& what) {
   if (auto const caller = callers_.extract(what.local_rank)) {
     caller.mapped()->close();
   }
-  owner_.on_dropped(what.local_rank);
+  inbox_.on_dropped(what.local_rank);
 }
 
 void Zygote::perform(warm::Kill const& /*what*/) {

@@ -31,12 +31,12 @@ struct WarmWorker {
 };
 
 /// What a zygote asks and tells the one that has the workers.
-class ZygoteOwner {
+class ZygoteInbox {
  public:
-  ZygoteOwner() = default;
-  ZygoteOwner(ZygoteOwner const&) = delete;
-  ZygoteOwner& operator=(ZygoteOwner const&) = delete;
-  virtual ~ZygoteOwner() = default;
+  ZygoteInbox() = default;
+  ZygoteInbox(ZygoteInbox const&) = delete;
+  ZygoteInbox& operator=(ZygoteInbox const&) = delete;
+  virtual ~ZygoteInbox() = default;
 
   /// Opens what the worker needs. Nothing: that failed, and the callee has reported it.
   virtual std::optional<WarmWorker> open_warm(std::uint32_t local_rank) = 0;
@@ -58,11 +58,11 @@ class Zygote : public std::enable_shared_from_this<Zygote> {
     pid_t pid = 0;
     os::UniqueFd output;  ///< its stdout and stderr
   };
-  /// Starts the zygote for workers with a command like `argv`. `io` and `owner` outlive it. Errors: usage, when no such
+  /// Starts the zygote for workers with a command like `argv`. `io` and `inbox` outlive it. Errors: usage, when no such
   /// worker can be forked; io.
   [[nodiscard]] static Result<Started> start(boost::asio::io_context& io, std::vector<std::string> const& argv,
                                              std::vector<std::string> environment, std::string const& modules,
-                                             ZygoteOwner& owner);
+                                             ZygoteInbox& inbox);
   Zygote(Zygote const&) = delete;
   Zygote& operator=(Zygote const&) = delete;
   ~Zygote() = default;
@@ -84,7 +84,7 @@ class Zygote : public std::enable_shared_from_this<Zygote> {
   friend os::Machine<warm::State, warm::Event>;
   using Stream = boost::asio::posix::stream_descriptor;
 
-  Zygote(boost::asio::io_context& io, WarmCommand command, std::string const& modules, ZygoteOwner& owner);
+  Zygote(boost::asio::io_context& io, WarmCommand command, std::string const& modules, ZygoteInbox& inbox);
   void feed(warm::Event event) { machine_.feed(std::move(event), *this); }
   [[nodiscard]] warm::Policy const& policy() const { return policy_; }
   static void say(Line const& line);
@@ -102,7 +102,7 @@ class Zygote : public std::enable_shared_from_this<Zygote> {
   boost::asio::io_context& io_;
   WarmCommand command_;
   warm::Policy policy_;
-  ZygoteOwner& owner_;
+  ZygoteInbox& inbox_;
   pid_t pid_ = 0;  // 0 once it has been reaped
   Stream control_;
   std::map<std::uint32_t, std::shared_ptr<Stream>> callers_;  // by local rank: our end of the socket of a fork

@@ -34,10 +34,10 @@ bool lives(GroupWorker const& worker) {
 
 }  // namespace
 
-Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorOwner& owner, std::string const& sockets)
+Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorInbox& inbox, std::string const& sockets)
     : io_(io),
       pump_(pump),
-      owner_(owner),
+      inbox_(inbox),
       child_signals_(io,
                      [this](auto const& /*child*/) {
                        reap();
@@ -124,7 +124,7 @@ pid_t Supervisor::pid_of_rank(std::uint32_t rank) const {
 void Supervisor::on_survivor(std::uint32_t local_rank, bool shrinks) {
   feed(Survives{local_rank, shrinks});
   if (shrinks) {
-    owner_.on_shrinking_worker();
+    inbox_.on_shrinking_worker();
   }
 }
 
@@ -140,7 +140,7 @@ void Supervisor::on_parked(std::uint32_t local_rank, std::string const& why) {
 }
 
 Result<wire::RailVerdict> Supervisor::prove(std::uint32_t local_rank, wire::RailClaim const& claim) {
-  return owner_.prove(generation_, members_[local_rank].exit.rank, claim);  // members_ has every living worker
+  return inbox_.prove(generation_, members_[local_rank].exit.rank, claim);  // members_ has every living worker
 }
 
 std::optional<worker::Loss> Supervisor::loss_of(std::uint32_t local_rank) const {
@@ -156,7 +156,7 @@ void Supervisor::report_loss(std::uint32_t local_rank) {
   asio::post(io_, [weak = weak_from_this(), number = generation_,
                    named = rendezvous::Named{members_[local_rank].exit.rank, lost.value_or(worker::kNamesNobody)}] {
     if (auto const self = weak.lock()) {
-      self->owner_.on_worker_parked(number, named);
+      self->inbox_.on_worker_parked(number, named);
     }
   });
 }
@@ -244,7 +244,7 @@ void Supervisor::perform(ArmTimer const& what) {
 void Supervisor::perform(ReportFilled const& what) {
   asio::post(io_, [weak = weak_from_this(), number = generation_, whole = what.whole] {
     if (auto const self = weak.lock()) {
-      self->owner_.on_filled(number, whole);
+      self->inbox_.on_filled(number, whole);
     }
   });
 }
@@ -265,13 +265,13 @@ void Supervisor::perform(ReportExit const& what) {
   exit.role = rendezvous::role_of(exit, exit.role);
   if (!exit.status.ok() && !exit.ours) {
     auto const dead = dead_workers();
-    deaths_.explain(dead[what.local_rank], dead, owner_.parent_kills());
+    deaths_.explain(dead[what.local_rank], dead, inbox_.parent_kills());
   }
   auto reported = exit;
   reported.stderr_tail.clear();
   asio::post(io_, [weak = weak_from_this(), number = generation_, reported = std::move(reported)] {
     if (auto const self = weak.lock()) {
-      self->owner_.on_worker_exit(number, reported);
+      self->inbox_.on_worker_exit(number, reported);
     }
   });
 }

@@ -83,12 +83,12 @@ class WorkerProcess {
 
 /// What a Supervisor tells and asks the one that has it: the Agent. Called on the io_context's thread; events never
 /// come from inside a call into the Supervisor.
-class SupervisorOwner {
+class SupervisorInbox {
  public:
-  SupervisorOwner() = default;
-  SupervisorOwner(SupervisorOwner const&) = delete;
-  SupervisorOwner& operator=(SupervisorOwner const&) = delete;
-  virtual ~SupervisorOwner() = default;
+  SupervisorInbox() = default;
+  SupervisorInbox(SupervisorInbox const&) = delete;
+  SupervisorInbox& operator=(SupervisorInbox const&) = delete;
+  virtual ~SupervisorInbox() = default;
 
   /// One worker has ended. `exit.stderr_tail` and `error_file` are filled only in on_generation_ended().
   virtual void on_worker_exit(std::uint64_t generation, rendezvous::WorkerExit exit) = 0;
@@ -118,14 +118,14 @@ class SupervisorOwner {
 
 /// Owned by a shared_ptr: functions posted to the io_context hold it weakly.
 class Supervisor final : public std::enable_shared_from_this<Supervisor>,
-                         private WorkerLinksOwner,
-                         private ZygoteOwner {
+                         private WorkerLinksInbox,
+                         private ZygoteInbox {
  public:
-  /// `io`, `pump` and `owner` outlive the Supervisor, and the pump is finished before `io` is destroyed, because the
+  /// `io`, `pump` and `inbox` outlive the Supervisor, and the pump is finished before `io` is destroyed, because the
   /// pump's thread posts there. While a Supervisor exists, io.run() does not return by itself. `sockets`: the directory
   /// of socket(). Throws std::runtime_error when no descriptor is left.
-  Supervisor(boost::asio::io_context& io, LogPump& pump, SupervisorOwner& owner, std::string const& sockets = "");
-  ~Supervisor() override;  ///< kills and reaps all children (blocks, at most 5 s); the owner is not called any more
+  Supervisor(boost::asio::io_context& io, LogPump& pump, SupervisorInbox& inbox, std::string const& sockets = "");
+  ~Supervisor() override;  ///< kills and reaps all children (blocks, at most 5 s); the inbox is not called any more
   Supervisor(Supervisor const&) = delete;
   Supervisor& operator=(Supervisor const&) = delete;
 
@@ -251,7 +251,7 @@ class Supervisor final : public std::enable_shared_from_this<Supervisor>,
   void on_parked(std::uint32_t local_rank, std::string const& why) override;
   Result<wire::RailVerdict> prove(std::uint32_t local_rank, wire::RailClaim const& claim) override;
   void on_question(os::UniqueFd connection, std::string const& question) override {
-    owner_.on_question(std::move(connection), question);
+    inbox_.on_question(std::move(connection), question);
   }
 
   // -- supervisor_end.cpp: from the last exit of a generation to on_generation_ended() ---------------------------
@@ -296,7 +296,7 @@ class Supervisor final : public std::enable_shared_from_this<Supervisor>,
 
   boost::asio::io_context& io_;
   LogPump& pump_;
-  SupervisorOwner& owner_;
+  SupervisorInbox& inbox_;
   os::SignalWatch child_signals_;
   os::Timer timer_;  // of the state machine
   os::Timer drain_timer_;

@@ -170,7 +170,7 @@ void Supervisor::report_ended() {
         exit.role = rendezvous::role_of(exit, meaning_of(exit.told).role);
       }
     }
-    deaths_.explain(dead[member.exit.local_rank], dead, owner_.parent_kills());
+    deaths_.explain(dead[member.exit.local_rank], dead, inbox_.parent_kills());
     exits.push_back(member.exit);
   }
   bool const lacks = launcher::lacks(state_);
@@ -181,7 +181,7 @@ void Supervisor::report_ended() {
   asio::post(io_, [weak = weak_from_this(), number = generation_, exits = std::move(exits),
                    unkillable = std::exchange(ending_.unkillable, {}), waiting, lacks] {
     if (auto const self = weak.lock()) {
-      self->owner_.on_generation_ended(number, exits, unkillable, waiting, lacks);
+      self->inbox_.on_generation_ended(number, exits, unkillable, waiting, lacks);
     }
   });
 }

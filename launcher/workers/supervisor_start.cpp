@@ -167,7 +167,7 @@ void Supervisor::start(std::uint64_t generation, std::vector<WorkerSpec> const& 
   if (auto const tainted = deaths_.taint(); !tainted.empty()) {
     log(Level::warn, tainted);
   }
-  deaths_.begin(owner_.parent_kills());
+  deaths_.begin(inbox_.parent_kills());
   prepare_members(workers);
   watch_imports();
   starting_ = &workers;

@@ -102,7 +102,7 @@ struct WorkerLinks::Impl {
     WorkerPage page{};
   };
 
-  explicit Impl(WorkerLinksOwner& whose) : owner(whose) {}
+  explicit Impl(WorkerLinksInbox& whose) : inbox(whose) {}
 
   void close() {
     if (listener) {
@@ -137,7 +137,7 @@ struct WorkerLinks::Impl {
     } else if (auto const* const question = std::get_if<worker::Question>(&packet); question != nullptr && !from) {
       os::UniqueFd mine(connection->release());
       listener->drop(connection);
-      owner.on_question(std::move(mine), question->text);
+      inbox.on_question(std::move(mine), question->text);
     } else if (question != nullptr || claim != nullptr || input == Input::gone ||
                (registration != nullptr) == from.has_value()) {
       from ? disconnect(*from) : hang_up(connection);
@@ -147,7 +147,7 @@ struct WorkerLinks::Impl {
       listener->await_input(connection);
       auto const& parked = std::get<worker::Parked>(packet);
       if (parked.generation == generation) {  // else it was sent before the worker was resumed
-        owner.on_parked(*from, parked.why);
+        inbox.on_parked(*from, parked.why);
       }
     }
   }
@@ -155,7 +155,7 @@ struct WorkerLinks::Impl {
   /// The pid and the session identify the worker of most callers. Only for the others are the ancestors read, and then
   /// the environment.
   std::optional<std::uint32_t> find_worker(Caller& caller) const {
-    auto const who = [this](pid_t pid) { return owner.who(pid); };
+    auto const who = [this](pid_t pid) { return inbox.who(pid); };
     if (auto const local_rank = worker_of(caller, who)) {
       return local_rank;
     }
@@ -166,7 +166,7 @@ struct WorkerLinks::Impl {
     }
     auto const rank =
         caller.of_agent ? rank_of_agent(os::variables_of(caller.pid).value_or(""), listener->name()) : std::nullopt;
-    caller.named = rank ? owner.pid_of_rank(*rank) : 0;
+    caller.named = rank ? inbox.pid_of_rank(*rank) : 0;
     return worker_named(caller, who);
   }
 
@@ -184,7 +184,7 @@ struct WorkerLinks::Impl {
       refuse(connection, caller, local_rank, no);
       listener->drop(connection);
     } else if (packet.survives) {
-      owner.on_survivor(*local_rank, packet.shrinks);
+      inbox.on_survivor(*local_rank, packet.shrinks);
     }
   }
 
@@ -210,7 +210,7 @@ struct WorkerLinks::Impl {
       refuse(connection, caller, local_rank, no_worker(caller));
       return hang_up(connection);
     }
-    auto const verdict = owner.prove(*local_rank, claim);
+    auto const verdict = inbox.prove(*local_rank, claim);
     if (!verdict || !send_packet(fd, *verdict)) {
       if (!verdict) {
         send_packet(fd, worker::No{verdict.error().context});
@@ -268,7 +268,7 @@ struct WorkerLinks::Impl {
     links.erase(local_rank);
   }
 
-  WorkerLinksOwner& owner;
+  WorkerLinksInbox& inbox;
   std::shared_ptr<LocalListener> listener;  // null when no descriptor was left
   std::map<std::uint32_t, Link> links;
   std::map<std::uint32_t, Connection> provers;  // by local rank: connections of callers that ask for proofs
@@ -278,8 +278,8 @@ struct WorkerLinks::Impl {
   bool is_ending = false;  // ends() was called in this generation
 };
 
-WorkerLinks::WorkerLinks(boost::asio::io_context& io, WorkerLinksOwner& owner, std::string const& directory)
-    : impl_(std::make_shared<Impl>(owner)) {
+WorkerLinks::WorkerLinks(boost::asio::io_context& io, WorkerLinksInbox& inbox, std::string const& directory)
+    : impl_(std::make_shared<Impl>(inbox)) {
   impl_->listener =
       LocalListener::start(io, directory, [impl = impl_](auto const& connection) { impl->on_input(connection); });
 }

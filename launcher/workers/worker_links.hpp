@@ -9,7 +9,7 @@
 // - any process of this user may ask about the job; its connection is handed on.
 // Others are refused, and the log names the first few of them. An unexpected packet ends the connection. What a worker
 // writes to its page is never used as an offset or a size. Runs on the thread of the io_context; members never call the
-// owner.
+// inbox.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,12 @@ class io_context;
 namespace cxxrun::launcher {
 
 /// What the connections ask and tell the one that has the workers.
-class WorkerLinksOwner {
+class WorkerLinksInbox {
  public:
-  WorkerLinksOwner() = default;
-  WorkerLinksOwner(WorkerLinksOwner const&) = delete;
-  WorkerLinksOwner& operator=(WorkerLinksOwner const&) = delete;
-  virtual ~WorkerLinksOwner() = default;
+  WorkerLinksInbox() = default;
+  WorkerLinksInbox(WorkerLinksInbox const&) = delete;
+  WorkerLinksInbox& operator=(WorkerLinksInbox const&) = delete;
+  virtual ~WorkerLinksInbox() = default;
 
   /// The local rank of a process that is a worker of this agent now; nothing when it is not.
   [[nodiscard]] virtual std::optional<std::uint32_t> who(pid_t pid) const = 0;
@@ -55,9 +55,9 @@ class WorkerLinksOwner {
 class WorkerLinks {
  public:
   /// Listens at once, on a socket in `directory` (os::listen_local). When no descriptor is left, name() is ""
-  /// and workers run without an agent. `owner` outlives it.
-  WorkerLinks(boost::asio::io_context& io, WorkerLinksOwner& owner, std::string const& directory = "");
-  ~WorkerLinks();  ///< the owner is not called any more
+  /// and workers run without an agent. `inbox` outlives it.
+  WorkerLinks(boost::asio::io_context& io, WorkerLinksInbox& inbox, std::string const& directory = "");
+  ~WorkerLinks();  ///< the inbox is not called any more
   WorkerLinks(WorkerLinks const&) = delete;
   WorkerLinks& operator=(WorkerLinks const&) = delete;
 

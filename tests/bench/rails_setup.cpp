@@ -59,7 +59,7 @@ void fork_one(std::function<void()> const& body) {
 }
 
 /// Proves everybody; the ranks of a node are told apart by their pids.
-struct Prover final : launcher::WorkerLinksOwner {
+struct Prover final : launcher::WorkerLinksInbox {
   [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const override { return std::optional<std::uint32_t>(pid); }
   void on_survivor(std::uint32_t /*local_rank*/, bool /*shrinks*/) override {}
   void on_parked(std::uint32_t /*local_rank*/, std::string const& /*why*/) override {}

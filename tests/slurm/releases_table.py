@@ -57,7 +57,7 @@ def main():
         sys.exit(__doc__)
     regex = sys.argv[2] if len(sys.argv) == 3 else "^slurm_"
     with tempfile.NamedTemporaryFile(suffix=".xml") as told:
-        subprocess.run(["ctest", "--test-dir", sys.argv[1], "-R", regex, "-E", "_bench$|_doctor_slow$", "-L", "slurm",
+        subprocess.run(["ctest", "--test-dir", sys.argv[1], "-R", regex, "-E", "_bench$|_doctor_slow$|_real_", "-L", "slurm",
                         "--output-junit", told.name, "--test-output-size-passed", "99999", "--test-output-size-failed", "99999"])
         cases = xml.etree.ElementTree.parse(told.name).getroot().iter("testcase")
         results = {}

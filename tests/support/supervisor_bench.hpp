@@ -29,7 +29,7 @@ struct Ended {
 };
 
 /// A Supervisor with everything it needs, and what it has reported. Its io_context runs only in run_*().
-struct SupervisorBench final : launcher::SupervisorOwner {
+struct SupervisorBench final : launcher::SupervisorInbox {
   TempDir directory;
   Fifo fifo{directory.file("fifo")};
   boost::asio::io_context io;

@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Bench final : WorkerLinksOwner {
+struct Bench final : WorkerLinksInbox {
   boost::asio::io_context io;
   std::optional<std::uint32_t> me = 1;  // our local rank
   std::vector<std::uint32_t> survivors;
