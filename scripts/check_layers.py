@@ -139,7 +139,7 @@ HEAVY = {
     r"boost/beast": {"launcher/view/page_server.cpp"},
     r"nlohmann/json\.hpp": {"rendezvous/protocol/message_fields.hpp", "launcher/facts/discovery.cpp",
                             "launcher/doctor/findings_text.cpp",
-                            "launcher/live/live.cpp", "launcher/report/report_json.cpp",
+                            "launcher/live/answers.cpp", "launcher/report/report_json.cpp",
                             "launcher/view/page_state.cpp", "launcher/view/table.cpp"},
     r"spdlog/": {"src/base/os/log.cpp"},
     r"CLI/": {"launcher/options/option_table.cpp"},

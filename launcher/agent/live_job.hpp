@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/live/answers.hpp"
 #include "launcher/live/live.hpp"
 #include "launcher/live/question.hpp"
 #include "rendezvous/membership/events.hpp"

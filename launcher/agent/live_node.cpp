@@ -13,6 +13,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "launcher/agent/agent_links.hpp"
+#include "launcher/live/answers.hpp"
 #include "launcher/live/live.hpp"
 #include "launcher/live/question.hpp"
 #include "src/base/core/text.hpp"

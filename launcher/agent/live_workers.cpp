@@ -12,6 +12,7 @@
 #include "launcher/hangs/hang_text.hpp"
 #include "launcher/hangs/native_stack.hpp"
 #include "launcher/hangs/python_stack.hpp"
+#include "launcher/live/answers.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/logs/log_tail.hpp"
 #include "launcher/workers/supervisor.hpp"

@@ -4,8 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include <nlohmann/json.hpp>
-
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::live {
@@ -77,16 +75,6 @@ void take(Live& live, story::Concluded const& event, TimePoint now) {
 template <class Other>
 void take(Live& /*live*/, Other const& /*event*/, TimePoint /*now*/) {}
 
-/// Its numbers may be absurd: a worker writes its page itself.
-Row row_of(NodePulse const& pulse, std::size_t local_rank) {
-  Row row{};
-  of(row, Figure::step_ago) = -1;
-  for (std::size_t i = 0; i < std::min<std::size_t>(pulse.width, kFigures); ++i) {
-    row[i] = pulse.figures[local_rank * pulse.width + i];
-  }
-  return row;
-}
-
 Reading reading_of(Member const& member, std::size_t local_rank) {
   auto const row = row_of(member.pulse, local_rank);
   auto const base = member.pulse.rank_base;
@@ -157,6 +145,15 @@ void note_step_time(Live& live, TimePoint now) {
 }
 
 }  // namespace
+
+Row row_of(NodePulse const& pulse, std::size_t local_rank) {
+  Row row{};
+  of(row, Figure::step_ago) = -1;
+  for (std::size_t i = 0; i < std::min<std::size_t>(pulse.width, kFigures); ++i) {
+    row[i] = pulse.figures[local_rank * pulse.width + i];
+  }
+  return row;
+}
 
 void set_gpu(Row& row, Gpu const& gpu) {
   of(row, Figure::gpu) = std::int64_t{gpu.number} + 1;
@@ -272,7 +269,9 @@ std::vector<Reading> new_readings(Live& live) {
   return readings;
 }
 
-story::Slow told(Live const& live, Slow const& slow) {
+}  // namespace
+
+story::Slow event_of(Live const& live, Slow const& slow) {
   constexpr std::array kSources{"libcxxrun", "ddp", "begun"};
   constexpr std::array kHow{"by its time in calls of libcxxrun", "by the log of DistributedDataParallel",
                             "by the collectives begun"};
@@ -297,8 +296,6 @@ story::Slow told(Live const& live, Slow const& slow) {
           .over = false};
 }
 
-}  // namespace
-
 std::vector<story::Slow> look_for_slow(Live& live, TimePoint now) {
   if (live.phase != Phase::running || (live.compared && now - *live.compared < kSweep)) {
     return {};
@@ -307,7 +304,7 @@ std::vector<story::Slow> look_for_slow(Live& live, TimePoint now) {
   std::vector<story::Slow> changes;
   if (auto const readings = new_readings(live); !readings.empty()) {
     for (auto const& change : close_window(live.windows, readings)) {
-      auto& slow = changes.emplace_back(told(live, change.who));
+      auto& slow = changes.emplace_back(event_of(live, change.who));
       if (change.over) {
         slow.over = true;
         slow.how = "holds up the others no more";
@@ -322,6 +319,15 @@ std::string sentence_of(story::Slow const& slow) {
       (slow.ranks == 1 ? "rank " + std::to_string(slow.rank) : "each of the " + counted(slow.ranks, "rank")) + " on " +
       slow.host;
   return name + (slow.over ? " " : " is ") + slow.how;
+}
+
+std::optional<Millis> hour_ago(Live const& live, TimePoint now) {
+  if (live.step_times.empty()) {
+    return std::nullopt;
+  }
+  auto const& oldest = live.step_times.front();
+  auto const age = now - oldest.at;
+  return age >= kHour && age < kHour + kAboutAnHour ? std::optional(oldest.median) : std::nullopt;
 }
 
 Millis pace_of(Live const& live, bool watched) {
@@ -339,80 +345,6 @@ std::optional<rendezvous::AgentId> agent_of(Live const& live, std::uint32_t rank
   return std::nullopt;
 }
 
-// ---- as JSON ----------------------------------------------------------------------------------------------------
-
-namespace {
-
-constexpr int kLiveVersion = 1;
-constexpr std::size_t kShownLines = 20;
-
-std::string text_of(nlohmann::ordered_json const& json) {
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-std::string line_of(nlohmann::ordered_json const& json) {
-  return text_of(json) + "\n";
-}
-std::string quoted(std::string const& text) {
-  return text_of(text);
-}
-
-/// Appends `"name":value,`.
-void put(std::string& to, char const* name, std::string const& value) {
-  to.append("\"").append(name).append("\":").append(value).append(",");
-}
-void put(std::string& to, char const* name, std::uint64_t value) {
-  put(to, name, std::to_string(value));
-}
-void put(std::string& to, char const* name, std::optional<TimePoint> since, TimePoint now) {
-  if (since) {
-    put(to, name,
-        static_cast<std::uint64_t>(
-            std::max<std::int64_t>(0, std::chrono::duration_cast<Millis>(now - *since).count())));
-  }
-}
-/// Replaces a last comma.
-void close(std::string& to, char bracket) {
-  if (to.back() == ',') {
-    to.pop_back();
-  }
-  to += bracket;
-}
-
-bool has_gpus(Member const& member) {
-  return member.pulse.width > kGpuFigures;
-}
-
-/// `gpus`: with figures of them.
-void put(std::string& to, Member const& member, bool gpus, TimePoint now) {
-  to += '{';
-  put(to, "host", quoted(member.host));
-  put(to, "generation", member.pulse.number);
-  put(to, "heard_ago_ms", member.heard, now);
-  put(to, "first_rank", member.pulse.rank_base);
-  to += "\"ranks\":[";
-  auto const width = gpus ? kFigureNames.size() : std::min<std::size_t>(member.pulse.width, kFigureNames.size());
-  for (std::size_t i = 0; i < member.speeds.size(); ++i) {
-    to += '[';
-    auto const per_step = member.speeds[i].per_step;
-    to += std::to_string(per_step ? per_step->count() : -1) + ",";
-    auto const row = row_of(member.pulse, i);
-    auto const put_figures = [&](std::size_t from, std::size_t end) {
-      for (auto k = from; k < end; ++k) {
-        to += std::to_string(row.at(k)) + ",";
-      }
-    };
-    put_figures(0, width);
-    put_figures(kGpuFigures, gpus ? kFigures : kGpuFigures);
-    close(to, ']');
-    to += ',';
-  }
-  close(to, ']');
-  to += "},";
-}
-
-}  // namespace
-
-/// Numbers are written one by one: a tree of JSON values for 16,384 ranks would take long to make.
 std::string objection_to_change(Live const& live, std::uint64_t shown) {
   if (live.phase != Phase::running) {
     return std::string("its workers do not run now, it is ") + name_of(live.phase) + ": look again by cxxrunctl status";
@@ -420,123 +352,6 @@ std::string objection_to_change(Live const& live, std::uint64_t shown) {
   return live.generation == shown ? ""
                                   : "generation " + std::to_string(live.generation) + " runs now, and not " +
                                         std::to_string(shown) + " as was shown: look again by cxxrunctl status";
-}
-
-std::string live_json(Live const& live, Facts const& facts, TimePoint now) {
-  std::string text = "{";
-  put(text, "version", kLiveVersion);
-  put(text, "run_id", quoted(facts.run_id));
-  put(text, "coordinator", quoted(facts.host));
-  put(text, "program", quoted(facts.program));
-  put(text, "phase", quoted(name_of(live.phase)));
-  put(text, "phase_ms", live.since, now);
-  put(text, "job_ms", live.began, now);
-  put(text, "generation", live.generation);
-  put(text, "generation_ms", live.generation_began, now);
-  put(text, "nodes", live.nodes);
-  put(text, "ranks", live.ranks);
-  put(text, "restarts", live.restarts);
-  if (facts.max_restarts) {
-    put(text, "max_restarts", *facts.max_restarts);
-  }
-  put(text, "nodes_lost", live.nodes_lost);
-  put(text, "checkpoint_ago_ms", live.saved, now);
-  if (auto const& times = live.step_times;
-      !times.empty() && now - times.front().at >= kHour && now - times.front().at < kHour + kAboutAnHour) {
-    put(text, "hour_ago_per_step_ms", std::to_string(times.front().median.count()));
-  }
-  if (live.account) {
-    text += "\"account\":{";
-    for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {
-      auto const spent = static_cast<rendezvous::Spent>(i);
-      put(text, (std::string(name_of(spent)) + "_ms").c_str(), std::to_string((*live.account)[spent].count()));
-    }
-    put(text, "steps_known", live.steps_known ? "true" : "false");
-    close(text, '}');
-    text += ',';
-  }
-  put(text, "why", quoted(live.why));
-  text += "\"slow\":[";
-  for (auto const& each : live.windows.slow) {
-    auto const slow = told(live, each);
-    text += '{';
-    put(text, "rank", slow.rank);
-    put(text, "ranks", slow.ranks);
-    put(text, "host", quoted(slow.host));
-    put(text, "late_ms", static_cast<std::uint64_t>(slow.late.count()));
-    put(text, "percent", slow.percent);
-    put(text, "source", quoted(slow.source));
-    put(text, "spent", quoted(slow.spent));
-    put(text, "says", quoted(sentence_of(slow)));
-    close(text, '}');
-    text += ',';
-  }
-  close(text, ']');
-  text += ",\"figures\":[\"per_step_ms\",";
-  for (auto const* const name : kFigureNames) {
-    text += quoted(name) + ",";
-  }
-  bool const gpus =
-      std::any_of(live.members.begin(), live.members.end(), [](auto const& known) { return has_gpus(known.second); });
-  for (auto const* const name : kGpuFigureNames) {
-    text += gpus ? quoted(name) + "," : "";
-  }
-  close(text, ']');
-  text += ",\"members\":[";
-  for (auto const& [agent, member] : live.members) {
-    put(text, member, gpus, now);
-  }
-  close(text, ']');
-  text += ",\"events\":[";
-  auto const skipped = live.lines.size() - std::min(live.lines.size(), kShownLines);
-  for (auto at = live.lines.begin() + static_cast<std::ptrdiff_t>(skipped); at != live.lines.end(); ++at) {
-    text += at->text + ",";
-  }
-  close(text, ']');
-  return text + "}\n";
-}
-
-std::string who_json(std::string const& run_id, std::string const& step, std::string const& host) {
-  return line_of({{"version", kLiveVersion}, {"run_id", run_id}, {"step", step}, {"host", host}});
-}
-
-std::string error_json(std::string const& why) {
-  return line_of({{"error", why}});
-}
-
-std::string done_json(std::string const& what) {
-  return line_of({{"done", what}});
-}
-
-std::string asked_json(std::string const& host, std::size_t asked, std::size_t workers) {
-  return line_of({{"host", host}, {"asked", asked}, {"workers", workers}});
-}
-
-std::string stack_json(std::uint32_t rank, std::string const& host, std::vector<std::string> const& frames,
-                       std::string const& place) {
-  return line_of({{"rank", rank}, {"host", host}, {"place", place}, {"frames", frames}});
-}
-
-std::string tail_json(std::uint32_t rank, std::string const& host, Tail const& tail) {
-  nlohmann::ordered_json json{{"rank", rank}, {"host", host}, {"file", tail.file}, {"text", tail.text}};
-  if (!tail.place.empty()) {
-    json.update({{"left_out", tail.left_out}, {"place", tail.place}});
-  }
-  return line_of(json);
-}
-
-std::string lines_json(Live const& live, Facts const& facts, std::uint64_t after) {
-  std::string text = line_of({{"nonce", facts.nonce}});
-  for (auto const& line : live.lines) {
-    if (line.number > after) {
-      text += "{\"number\":" + std::to_string(line.number) + "," + line.text.substr(1) + "\n";
-    }
-  }
-  return text;
-}
-
-bool tells_verdict(std::string_view lines) {
-  return lines.find(R"("kind":"verdict")") != std::string_view::npos;  // within a string its quotes have backslashes
 }
 
 }  // namespace cxxrun::launcher::live

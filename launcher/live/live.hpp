@@ -69,6 +69,8 @@ using Row = std::array<std::int64_t, kFigures>;
   return row[static_cast<std::size_t>(figure)];
 }
 
+/// The figures of a worker. Its numbers may be absurd: a worker writes its page itself.
+[[nodiscard]] Row row_of(rendezvous::NodePulse const& pulse, std::size_t local_rank);
 /// Where a pulse has figures of GPUs. Nothing: it says nothing of this one.
 void set_gpu(Row& row, Gpu const& gpu);
 [[nodiscard]] std::optional<Gpu> gpu_of(Row const& row);
@@ -150,9 +152,13 @@ void fold(Live& live, rendezvous::History const& known);
 
 /// Whether ranks have become slow, or are no more. To be called after each pulse.
 [[nodiscard]] std::vector<rendezvous::story::Slow> look_for_slow(Live& live, TimePoint now);
+/// A rank that is slow, as it is told.
+[[nodiscard]] rendezvous::story::Slow event_of(Live const& live, Slow const& slow);
 /// "rank 12 on node2 is 0.31 s late in each step of 1.91 s (16 %); …"
 [[nodiscard]] std::string sentence_of(rendezvous::story::Slow const& slow);
 
+/// The median time of a step an hour ago, or up to ten minutes before, if it is known.
+[[nodiscard]] std::optional<Millis> hour_ago(Live const& live, TimePoint now);
 /// How often agents are to send pulses, so that all of them together cost at most a hundredth of a core.
 [[nodiscard]] Millis pace_of(Live const& live, bool watched);
 /// The agent whose worker has this rank. Nothing: no pulse has reported it.
@@ -160,40 +166,5 @@ void fold(Live& live, rendezvous::History const& known);
 
 /// Why the workers of the generation that a person was shown cannot be changed now; "": they can.
 [[nodiscard]] std::string objection_to_change(Live const& live, std::uint64_t shown);
-
-/// What the job was started with, for people.
-struct Facts {
-  std::string run_id;
-  std::string host;     ///< of the coordinator
-  std::string program;  ///< its file name; "": not known
-  std::optional<std::uint32_t> max_restarts;
-  std::string nonce;  ///< of the coordinator; each coordinator numbers its events anew
-};
-/// The answer to `status`, in one line. docs/use/live.md has its fields.
-[[nodiscard]] std::string live_json(Live const& live, Facts const& facts, TimePoint now);
-/// An agent's answer to `who`. `step`: of Slurm, "" = none.
-[[nodiscard]] std::string who_json(std::string const& run_id, std::string const& step, std::string const& host);
-inline constexpr char const* kTooManyQuestions = "too many questions at once: try again in a few seconds";
-/// {"error": why}
-[[nodiscard]] std::string error_json(std::string const& why);
-/// {"done": what}
-[[nodiscard]] std::string done_json(std::string const& what);
-/// How many of a node's workers were asked for a checkpoint, of how many.
-[[nodiscard]] std::string asked_json(std::string const& host, std::size_t asked, std::size_t workers);
-/// The stack of a worker, innermost frame first. `place`: what the kernel says of it if there are no frames.
-[[nodiscard]] std::string stack_json(std::uint32_t rank, std::string const& host,
-                                     std::vector<std::string> const& frames, std::string const& place);
-/// The end of a file, or what has been written to it since somebody asked.
-struct Tail {
-  std::string file;
-  std::string text;
-  std::uint64_t left_out = 0;  ///< bytes before it that would have been too many
-  std::string place;           ///< where the worker's next lines begin: place_text()
-};
-[[nodiscard]] std::string tail_json(std::uint32_t rank, std::string const& host, Tail const& tail);
-/// {"nonce": …}, and a line for each event after number `after`, with "number" first.
-[[nodiscard]] std::string lines_json(Live const& live, Facts const& facts, std::uint64_t after);
-/// Whether the verdict is among these lines: no event follows.
-[[nodiscard]] bool tells_verdict(std::string_view lines);
 
 }  // namespace cxxrun::launcher::live

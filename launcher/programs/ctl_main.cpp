@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/live/live.hpp"
+#include "launcher/live/answers.hpp"
 #include "launcher/live/question.hpp"
 #include "launcher/view/change.hpp"
 #include "launcher/view/ctl_options.hpp"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "launcher/live/live.hpp"
+#include "launcher/live/answers.hpp"
 #include "launcher/logs/log_tail.hpp"
 #include "launcher/view/status_text.hpp"
 #include "launcher/view/table.hpp"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "launcher/live/live.hpp"
+#include "launcher/live/answers.hpp"
 #include "launcher/view/ctl_options.hpp"
 #include "launcher/view/slurm_jobs.hpp"
 #include "src/base/core/text.hpp"

@@ -12,7 +12,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "launcher/live/live.hpp"
+#include "launcher/live/answers.hpp"
 #include "launcher/view/metrics.hpp"
 #include "launcher/view/page_server.hpp"
 #include "launcher/view/page_state.hpp"

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/live/answers.hpp"
 #include "launcher/report/report_json.hpp"
 #include "tests/support/catch.hpp"
 

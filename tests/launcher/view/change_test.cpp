@@ -1,6 +1,6 @@
 #include "launcher/view/change.hpp"
 
-#include "launcher/live/live.hpp"
+#include "launcher/live/answers.hpp"
 #include "tests/launcher/view/table_of.hpp"
 #include "tests/support/catch.hpp"
 
