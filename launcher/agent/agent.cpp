@@ -393,11 +393,9 @@ class Agent final : public SupervisorInbox, public AgentLinksInbox, public Hosti
     if (!machine_.state.joined) {
       hosting_.abandon();  // no other agent can have joined our coordinator before this one
     }
-    live_node_.finish([this] {
-      links_.hang_up_all();
-      page_.write_death_notice({}, "");
-      leave_if_done();
-    });
+    links_.hang_up_all();
+    page_.write_death_notice({}, "");
+    leave_if_done();
   }
 
   // ---- the end -----------------------------------------------------------------------------------------------

@@ -30,7 +30,6 @@ constexpr std::size_t kMaxWaiting = 32;
 constexpr std::size_t kMaxAskers = 64;
 constexpr Millis kQuickPatience{5000};
 constexpr Millis kLongPatience{15'000};  // for questions that the coordinator passes to other agents
-constexpr Millis kBetween{1000};         // the questions of a program that follows events
 constexpr Millis kReadPatience{10'000};  // with a program that does not read its answer
 constexpr Millis kSlowestPace{60'000};
 constexpr Millis kPaceHolds{30'000};  // then the usual one again: the coordinator that set it may be gone
@@ -99,7 +98,6 @@ class LiveNode::Asker : public std::enable_shared_from_this<Asker> {
 struct LiveNode::Waiting {
   explicit Waiting(boost::asio::io_context& io) : deadline(io) {}
   std::shared_ptr<Asker> asker;
-  bool follows = false;
   Millis patience{0};
   os::Timer deadline;
 };
@@ -115,8 +113,7 @@ LiveNode::LiveNode(boost::asio::io_context& io, AgentConfig const& config, agent
       workers_(io, supervisor, hangs, config.environment),
       gpus_(supervisor, config.environment),
       timer_(io),
-      look_timer_(io),
-      finish_timer_(io) {}
+      look_timer_(io) {}
 
 LiveNode::~LiveNode() = default;
 
@@ -211,14 +208,9 @@ void LiveNode::on_coordinator_answer(rendezvous::Told const& told) {
   if (told.more) {
     it->second->deadline.after(it->second->patience, [this, id = told.id] { give_up(id); });
   } else {
-    if (it->second->follows && !live::tells_verdict(told.text)) {
-      forget_gone();
-      between_.push_back(Clock::now());
-    }
     waiting_.erase(it);
   }
   asker->say(told.text, told.more);
-  finish_if_told();
 }
 
 void LiveNode::on_question(os::UniqueFd connection, std::string const& question) {
@@ -227,21 +219,16 @@ void LiveNode::on_question(os::UniqueFd connection, std::string const& question)
   }
   auto const asker = std::make_shared<Asker>(io_, std::move(connection), askers_);
   auto const parsed = live::parse_question(question);
-  auto const what = parsed ? parsed->what : live::Question::What::status;
-  if (what == live::Question::What::follow && !between_.empty()) {
-    between_.pop_front();
-  }
-  if (what == live::Question::What::who) {
+  if (parsed && parsed->what == live::Question::What::who) {
     asker->say(live::who_json(config_.facts.run_id, config_.topology.step, config_.facts.host), false);
   } else if (waiting_.size() >= kMaxWaiting) {
     asker->say(live::error_json(live::kTooManyQuestions), false);
   } else {
-    ask_coordinator(asker, question, what);
+    ask_coordinator(asker, question, parsed && !is_passed_on(parsed->what));
   }
 }
 
-void LiveNode::ask_coordinator(std::shared_ptr<Asker> const& asker, std::string const& question,
-                               live::Question::What what) {
+void LiveNode::ask_coordinator(std::shared_ptr<Asker> const& asker, std::string const& question, bool quick) {
   auto const id = ++last_id_;
   send_pulse();  // before the question: the answer then shows this node as it is now
   if (!state_.joined || !send(rendezvous::Ask{id, question})) {
@@ -252,8 +239,7 @@ void LiveNode::ask_coordinator(std::shared_ptr<Asker> const& asker, std::string 
   }
   auto waiting = std::make_unique<Waiting>(io_);
   waiting->asker = asker;
-  waiting->follows = what == live::Question::What::follow;
-  waiting->patience = is_passed_on(what) ? kLongPatience : kQuickPatience;
+  waiting->patience = quick ? kQuickPatience : kLongPatience;
   waiting->deadline.after(waiting->patience, [this, id] { give_up(id); });
   waiting_.emplace(id, std::move(waiting));
 }
@@ -263,31 +249,6 @@ void LiveNode::give_up(std::uint64_t id) {
   waiting->asker->say(live::error_json("the coordinator has not answered within " + seconds_text(waiting->patience) +
                                        ": it is busy, or lost and about to be replaced"),
                       false);
-  finish_if_told();
-}
-
-// ---- the end ----------------------------------------------------------------------------------------------------
-
-/// Those who have not asked again for so long follow no more.
-void LiveNode::forget_gone() {
-  auto const now = Clock::now();
-  std::erase_if(between_, [now](TimePoint answered) { return now - answered > kBetween; });
-}
-
-void LiveNode::finish(std::function<void()> done) {
-  forget_gone();
-  finish_ = std::move(done);
-  finish_timer_.after(kBetween, [this] { std::exchange(finish_, {})(); });
-  finish_if_told();
-}
-
-void LiveNode::finish_if_told() {
-  bool const asks =
-      std::any_of(waiting_.begin(), waiting_.end(), [](auto const& waiting) { return waiting.second->follows; });
-  if (finish_ && !asks && between_.empty()) {
-    finish_timer_.cancel();
-    std::exchange(finish_, {})();
-  }
 }
 
 }  // namespace cxxrun::launcher

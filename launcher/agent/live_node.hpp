@@ -6,8 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -48,10 +46,6 @@ class LiveNode {
   /// A program of this user on this node asks. The answer goes to the same connection (agent_packets.hpp).
   void on_question(os::UniqueFd connection, std::string const& question);
   void on_message(rendezvous::LiveDown const& message);
-  /// This agent is to end: calls `done` once, from inside this call if nobody follows the job's events. A program that
-  /// does and was answered within the last second may ask again before that, until it knows the verdict, within another
-  /// second.
-  void finish(std::function<void()> done);
 
  private:
   class Asker;
@@ -65,10 +59,8 @@ class LiveNode {
   void on_pace(rendezvous::Pace const& pace);
   void on_coordinator_question(rendezvous::Ask const& ask);
   void on_coordinator_answer(rendezvous::Told const& told);
-  void ask_coordinator(std::shared_ptr<Asker> const& asker, std::string const& question, live::Question::What what);
+  void ask_coordinator(std::shared_ptr<Asker> const& asker, std::string const& question, bool quick);
   void give_up(std::uint64_t id);
-  void forget_gone();
-  void finish_if_told();
 
   boost::asio::io_context& io_;
   AgentConfig const& config_;
@@ -83,9 +75,6 @@ class LiveNode {
   std::shared_ptr<int> askers_ = std::make_shared<int>();      ///< its use count is the number of askers, plus one
   std::map<std::uint64_t, std::unique_ptr<Waiting>> waiting_;  ///< askers that wait for the coordinator, by question id
   std::uint64_t last_id_ = 0;
-  std::deque<TimePoint> between_;  ///< when those who follow were answered, of those who have not asked again yet
-  std::function<void()> finish_;   ///< set once the job is over
-  os::Timer finish_timer_;
 };
 
 }  // namespace cxxrun::launcher

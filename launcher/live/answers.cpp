@@ -191,8 +191,4 @@ std::string lines_json(Live const& live, Facts const& facts, std::uint64_t after
   return text;
 }
 
-bool tells_verdict(std::string_view lines) {
-  return lines.find(R"("kind":"verdict")") != std::string_view::npos;  // within a string its quotes have backslashes
-}
-
 }  // namespace cxxrun::launcher::live

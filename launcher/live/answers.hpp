@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "launcher/live/live.hpp"
@@ -45,7 +44,5 @@ struct Tail {
 [[nodiscard]] std::string tail_json(std::uint32_t rank, std::string const& host, Tail const& tail);
 /// {"nonce": …}, and a line for each event after number `after`, with "number" first.
 [[nodiscard]] std::string lines_json(Live const& live, Facts const& facts, std::uint64_t after);
-/// Whether the verdict is among these lines: no event follows.
-[[nodiscard]] bool tells_verdict(std::string_view lines);
 
 }  // namespace cxxrun::launcher::live

@@ -9,7 +9,6 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -128,14 +127,10 @@ class RendezvousHost final : public rendezvous::CoordinatorInbox, public LiveJob
       std::fputs(report.c_str(), stderr);
     }
     records_.conclude(run_id, verdict);
-    over_.insert(run_id);  // it still answers
+    lives_.erase(run_id);
   }
 
-  void on_run_closed() override {
-    std::erase_if(lives_, [this](auto const& live) { return over_.count(live.first) > 0; });
-    over_.clear();
-    exit_if_idle();
-  }
+  void on_run_closed() override { exit_if_idle(); }
 
   void on_live(std::string const& run_id, rendezvous::AgentId agent, std::string const& host,
                rendezvous::LiveUp&& message) override {
@@ -243,8 +238,7 @@ class RendezvousHost final : public rendezvous::CoordinatorInbox, public LiveJob
   stream_descriptor owner_watch_{io_};
   os::Timer next_look_{io_};
   std::shared_ptr<rendezvous::KeyRing> keys_;
-  std::map<std::string, std::unique_ptr<LiveJob>> lives_;  // by run id
-  std::set<std::string> over_;                             // the runs that have a verdict
+  std::map<std::string, std::unique_ptr<LiveJob>> lives_;  // by run id, those in progress
   store::StoreServer stores_{
       [](std::string const& line) { log(Level::warn, line); }, {}, [this](int listener) { keep_port(listener); }};
   rendezvous::Coordinator coordinator_;

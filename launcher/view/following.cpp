@@ -89,7 +89,7 @@ int show_events(Job const& job, CtlOptions const& options) {
   Complaints complaints(job.who.run_id);
   Bookmark mark;
   for (;;) {
-    auto const answer = ask(job, {options.follow ? What::follow : What::events, mark.after(), {}});
+    auto const answer = ask(job, {mark.after() > 0 ? What::follow : What::events, mark.after(), {}});
     bool const ended = !answer && answer.error().code == Errc::closed && !mark.nonce.empty();
     if (!answer && (!options.follow || mark.nonce.empty() || ended)) {
       complaints.say({ended ? "the agent on this node has ended, and has told of no verdict; others may go on"
@@ -97,7 +97,6 @@ int show_events(Job const& job, CtlOptions const& options) {
       return kExitSystem;
     }
     auto events = answer ? read_events(*answer) : Events{{{}, {answer.error().context}}, "", 0};
-    bool const failed = !events.errors.empty();
     if (!advance(mark, events)) {
       continue;
     }
@@ -115,8 +114,8 @@ int show_events(Job const& job, CtlOptions const& options) {
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || over) {
       return 0;  // main() looks at the output
     }
-    if (failed) {
-      std::this_thread::sleep_for(kBetween);  // there is no coordinator
+    if (!events.errors.empty() || mark.after() == 0) {
+      std::this_thread::sleep_for(kBetween);  // there is no coordinator, or no event yet
     }
   }
 }

@@ -371,15 +371,6 @@ TEST_CASE("live: the last thousand events are kept, by numbers that go on") {
   CHECK(job.json()["events"].size() == 20);
 }
 
-TEST_CASE("live: the verdict is known by its kind, and not by what it or another event says") {
-  Job job;
-  job.happens(story::NodeJoined{R"("kind":"verdict")", 1});
-  CHECK_FALSE(tells_verdict(lines_json(job.live, {}, 0)));
-  job.happens(story::Concluded{"success", 0, ""});
-  CHECK(tells_verdict(lines_json(job.live, {}, 0)));
-  CHECK_FALSE(tells_verdict(lines_json(job.live, {}, 2)));
-}
-
 TEST_CASE("live: whoever was elected knows of the time before, and names nobody until the pulses come") {
   Job job;
   rendezvous::History known;
