@@ -24,25 +24,25 @@ constexpr std::size_t kMostAnswer = std::size_t{64} * 1024;
 
 /// One connection. "": nobody answers at the other end.
 Result<std::string> ask_at(addrinfo const& to, TimePoint until) {
-  os::UniqueFd const fd(::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  auto const fd = os::begin_connect(to.ai_addr, to.ai_addrlen);
+  if (!fd) {
+    return fail(Errc::io, "none", fd.error().os_errno);
+  }
   auto const first = std::min(until, Clock::now() + kFirstBytes);
   auto const becomes = [&](short what, TimePoint by) {
-    pollfd waiting{fd.get(), what, 0};
+    pollfd waiting{fd->get(), what, 0};
     return ::poll(&waiting, 1, os::poll_time(by)) > 0;
   };
-  if (!fd || (::connect(fd.get(), to.ai_addr, to.ai_addrlen) != 0 && errno != EINPROGRESS)) {
-    return fail(Errc::io, "none", errno);
-  }
   if (!becomes(POLLOUT, first)) {
     return std::string();
   }
-  if (::send(fd.get(), kRasQuestion.data(), kRasQuestion.size(), MSG_NOSIGNAL) < 0) {
+  if (::send(fd->get(), kRasQuestion.data(), kRasQuestion.size(), MSG_NOSIGNAL) < 0) {
     return fail(Errc::io, "none", errno);
   }
   std::string text;
   while (text.size() < kMostAnswer && becomes(POLLIN, text.empty() ? first : until)) {
     std::array<char, 4096> part{};
-    auto const got = ::recv(fd.get(), part.data(), part.size(), 0);
+    auto const got = ::recv(fd->get(), part.data(), part.size(), 0);
     if (got <= 0) {
       return text.empty() ? Result<std::string>(fail(Errc::closed, "none: it hangs up")) : text;
     }
