@@ -97,7 +97,7 @@ class Agent final : public SupervisorInbox, public AgentLinksInbox, public Hosti
     config_.facts.prover = keys_ ? supervisor_->socket() : "";
   }
 
-  ~Agent() override { log_through({}); }  // an exception from run() is logged after pump_ is gone
+  ~Agent() { log_through({}); }  // an exception from run() is logged after pump_ is gone
   Agent(Agent const&) = delete;
   Agent& operator=(Agent const&) = delete;
 

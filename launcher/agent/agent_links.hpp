@@ -24,8 +24,7 @@ namespace cxxrun::launcher {
 [[nodiscard]] std::shared_ptr<rendezvous::KeyRing> make_keys(boost::asio::io_context& io, AgentConfig const& config);
 
 /// What an agent hears of its connections: the events of every link, and what joining (joining.hpp) comes to.
-class AgentLinksInbox : public agent::Inbox {
- public:
+struct AgentLinksInbox : agent::Inbox {
   /// A coordinator has let this agent in. The LinkUp follows.
   virtual void on_joined(rendezvous::HelloReply const& reply) = 0;
   virtual void on_live_message(agent::LinkId link, rendezvous::LiveDown message) = 0;

@@ -175,12 +175,7 @@ using Event = std::variant<LinkUp, LinkDown, LinkFailed, FromLink, BeatAnswered,
                            EndSignal, KillSignal, StoodStill, Filled, Tick>;
 
 /// Takes the events of one agent, on its thread. An event that is fed during a step waits until that is over.
-class Inbox {
- public:
-  Inbox() = default;
-  Inbox(Inbox const&) = delete;
-  Inbox& operator=(Inbox const&) = delete;
-  virtual ~Inbox() = default;
+struct Inbox {
   virtual void feed(Event event) = 0;
 };
 

@@ -31,13 +31,7 @@ struct WarmWorker {
 };
 
 /// What a zygote asks and tells the one that has the workers.
-class ZygoteInbox {
- public:
-  ZygoteInbox() = default;
-  ZygoteInbox(ZygoteInbox const&) = delete;
-  ZygoteInbox& operator=(ZygoteInbox const&) = delete;
-  virtual ~ZygoteInbox() = default;
-
+struct ZygoteInbox {
   /// Opens what the worker needs. Nothing: that failed, and the callee has reported it.
   virtual std::optional<WarmWorker> open_warm(std::uint32_t local_rank) = 0;
   /// The worker is forked, is our child and leads its session. It goes on when this returns.

@@ -83,13 +83,7 @@ class WorkerProcess {
 
 /// What a Supervisor tells and asks the one that has it: the Agent. Called on the io_context's thread; events never
 /// come from inside a call into the Supervisor.
-class SupervisorInbox {
- public:
-  SupervisorInbox() = default;
-  SupervisorInbox(SupervisorInbox const&) = delete;
-  SupervisorInbox& operator=(SupervisorInbox const&) = delete;
-  virtual ~SupervisorInbox() = default;
-
+struct SupervisorInbox {
   /// One worker has ended. `exit.stderr_tail` and `error_file` are filled only in on_generation_ended().
   virtual void on_worker_exit(std::uint64_t generation, rendezvous::WorkerExit exit) = 0;
   /// Every worker and every descendant of the generation is reaped, and all output is written.
@@ -125,7 +119,7 @@ class Supervisor final : public std::enable_shared_from_this<Supervisor>,
   /// pump's thread posts there. While a Supervisor exists, io.run() does not return by itself. `sockets`: the directory
   /// of socket(). Throws std::runtime_error when no descriptor is left.
   Supervisor(boost::asio::io_context& io, LogPump& pump, SupervisorInbox& inbox, std::string const& sockets = "");
-  ~Supervisor() override;  ///< kills and reaps all children (blocks, at most 5 s); the inbox is not called any more
+  ~Supervisor();  ///< kills and reaps all children (blocks, at most 5 s); the inbox is not called any more
   Supervisor(Supervisor const&) = delete;
   Supervisor& operator=(Supervisor const&) = delete;
 

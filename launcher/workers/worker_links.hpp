@@ -30,13 +30,7 @@ class io_context;
 namespace cxxrun::launcher {
 
 /// What the connections ask and tell the one that has the workers.
-class WorkerLinksInbox {
- public:
-  WorkerLinksInbox() = default;
-  WorkerLinksInbox(WorkerLinksInbox const&) = delete;
-  WorkerLinksInbox& operator=(WorkerLinksInbox const&) = delete;
-  virtual ~WorkerLinksInbox() = default;
-
+struct WorkerLinksInbox {
   /// The local rank of a process that is a worker of this agent now; nothing when it is not.
   [[nodiscard]] virtual std::optional<std::uint32_t> who(pid_t pid) const = 0;
   /// The pid of this agent's living worker with that rank; 0: there is none.
