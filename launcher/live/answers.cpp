@@ -103,8 +103,7 @@ std::string live_json(Live const& live, Facts const& facts, TimePoint now) {
   }
   if (live.account) {
     text += "\"account\":{";
-    for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {
-      auto const spent = static_cast<rendezvous::Spent>(i);
+    for (auto const spent : rendezvous::kAllSpent) {
       put(text, (std::string(name_of(spent)) + "_ms").c_str(), std::to_string((*live.account)[spent].count()));
     }
     put(text, "steps_known", live.steps_known ? "true" : "false");

@@ -214,8 +214,8 @@ void fold(Live& live, rendezvous::AgentId agent, std::string const& host, NodePu
 
 void fold(Live& live, rendezvous::History const& known) {
   live.account = live.account.value_or(known.account);
-  for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {
-    live.account->spent[i] = std::max(live.account->spent[i], known.account.spent[i]);
+  for (auto const spent : rendezvous::kAllSpent) {
+    (*live.account)[spent] = std::max((*live.account)[spent], known.account[spent]);
   }
   live.steps_known = live.steps_known || known.steps;
 }

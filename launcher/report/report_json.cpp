@@ -50,8 +50,8 @@ Json to_json(PastGeneration const& past) {
 Json account_json(History const& history) {
   auto const total = history.account.total();
   Json json{{"wall_s", seconds(total)}};
-  for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {
-    json[name_of(static_cast<Spent>(i)) + std::string("_s")] = seconds(history.account.spent[i]);
+  for (auto const spent : rendezvous::kAllSpent) {
+    json[name_of(spent) + std::string("_s")] = seconds(history.account[spent]);
   }
   auto const tenths = total > Millis{0} ? history.account[Spent::training].count() * 1000 / total.count() : 0;
   json["goodput_percent"] = static_cast<double>(tenths) / 10.0;

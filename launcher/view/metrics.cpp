@@ -1,4 +1,5 @@
 #include "cxxrun/version.hpp"
+#include "launcher/view/metrics.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +8,6 @@
 #include <vector>
 
 #include "launcher/view/figures.hpp"
-#include "launcher/view/metrics.hpp"
 #include "launcher/view/status_text.hpp"
 #include "src/base/core/text.hpp"
 
@@ -88,8 +88,8 @@ void say_job(Metrics& metrics, Table const& table) {
 void say_account(Metrics& metrics, Table const& table) {
   if (table.account) {
     metrics.begin("spent_seconds_total", "counter", "Time of the job, as far as it is known what it was spent on.");
-    for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {
-      metrics.sample(in_seconds(table.account->spent[i]), {{"on", name_of(static_cast<rendezvous::Spent>(i))}});
+    for (auto const spent : rendezvous::kAllSpent) {
+      metrics.sample(in_seconds((*table.account)[spent]), {{"on", name_of(spent)}});
     }
   }
   if (auto const permille = goodput(table)) {

@@ -142,11 +142,13 @@ Value slow_of(Table const& table) {
 
 /// [what, seconds] of each part; none: not known.
 Value account_of(Table const& table) {
-  auto spent = Value::array();
-  for (std::size_t i = 0; table.account && i < rendezvous::kSpentKinds; ++i) {
-    spent.push_back({name_of(static_cast<rendezvous::Spent>(i)), table.account->spent[i].count() / 1000});
+  auto parts = Value::array();
+  if (table.account) {
+    for (auto const spent : rendezvous::kAllSpent) {
+      parts.push_back({name_of(spent), (*table.account)[spent].count() / 1000});
+    }
   }
-  return spent;
+  return parts;
 }
 
 Value events_of(Table const& table) {

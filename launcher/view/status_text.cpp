@@ -167,10 +167,10 @@ std::string head_text(Table const& table) {
 
 std::string account_text(Table const& table) {
   std::string text;
-  for (std::size_t i = 0; table.account && i < rendezvous::kSpentKinds; ++i) {
-    if (auto const part = table.account->spent[i]; part > Millis{0}) {
-      text += (text.empty() ? "spent: " : ", ") + std::string(name_of(static_cast<rendezvous::Spent>(i))) + " " +
-              elapsed_text(part);
+  auto const account = table.account.value_or(rendezvous::Account{});
+  for (auto const spent : rendezvous::kAllSpent) {
+    if (account[spent] > Millis{0}) {
+      text += (text.empty() ? "spent: " : ", ") + std::string(name_of(spent)) + " " + elapsed_text(account[spent]);
     }
   }
   if (table.checkpoint_age) {

@@ -136,8 +136,7 @@ std::optional<rendezvous::Account> read_account(Json const& json) {
     return std::nullopt;
   }
   rendezvous::Account account;
-  for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {
-    auto const spent = static_cast<rendezvous::Spent>(i);
+  for (auto const spent : rendezvous::kAllSpent) {
     account[spent] = wait(at(json, (name_of(spent) + std::string("_ms")).c_str())).value_or(Millis{0});
   }
   return account;
@@ -344,8 +343,8 @@ std::string table_json(Table const& table, std::string const& says, bool well) {
   }
   if (table.account) {
     auto& account = json["account"] = Json::object();
-    for (std::size_t i = 0; i < rendezvous::kSpentKinds; ++i) {
-      account[name_of(static_cast<rendezvous::Spent>(i)) + std::string("_ms")] = table.account->spent[i].count();
+    for (auto const spent : rendezvous::kAllSpent) {
+      account[name_of(spent) + std::string("_ms")] = (*table.account)[spent].count();
     }
     account["steps_known"] = table.steps_known;
     if (auto const permille = goodput(table)) {

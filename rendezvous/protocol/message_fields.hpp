@@ -134,7 +134,7 @@ void fields(auto& field, Of<StepsAgo> auto& steps) {
 }
 void fields(auto& field, Of<Account> auto& account) {
   for (std::size_t i = 0; i < kSpentKinds; ++i) {
-    field(name_of(static_cast<Spent>(i)), account.spent[i]);
+    field(name_of(kAllSpent[i]), account.spent[i]);
   }
 }
 void fields(auto& field, Of<PastGeneration> auto& past) {

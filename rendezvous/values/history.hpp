@@ -25,7 +25,9 @@ enum class Spent {
   lost,        ///< from the newest step of a failed generation until the next one trains
   stopping,    ///< without a failure: until all workers have ended
 };
-inline constexpr std::size_t kSpentKinds = 6;
+inline constexpr std::array kAllSpent{Spent::waiting,    Spent::startup, Spent::training,
+                                      Spent::checkpoint, Spent::lost,    Spent::stopping};
+inline constexpr std::size_t kSpentKinds = kAllSpent.size();
 
 [[nodiscard]] constexpr char const* name_of(Spent spent) {
   constexpr std::array<char const*, kSpentKinds> kNames{"waiting",    "startup", "training",
