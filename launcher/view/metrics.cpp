@@ -1,5 +1,4 @@
 #include "cxxrun/version.hpp"
-#include "launcher/view/metrics.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "launcher/view/figures.hpp"
+#include "launcher/view/metrics.hpp"
 #include "launcher/view/status_text.hpp"
 #include "src/base/core/text.hpp"
 
