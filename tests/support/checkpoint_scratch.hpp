@@ -14,6 +14,7 @@
 
 #include "cxxrun/checkpoint.hpp"
 #include "src/runtime/checkpoint/files.hpp"
+#include "tests/support/text.hpp"
 
 namespace cxxrun::test {
 
@@ -84,10 +85,6 @@ Error error_of(Act const& act) {
     return failure.error();
   }
   return {};
-}
-
-inline bool contains(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace cxxrun::test

@@ -13,6 +13,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/forked_store.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/text.hpp"
 
 namespace cxxrun::test {
 
@@ -35,10 +36,6 @@ inline Communicator init(ForkedStore const& store, int rank, std::string const& 
   setenv("CXXRUN_HOST_ID", node.c_str(), 1);
   setenv("CXXRUN_HOST", ("host_" + node).c_str(), 1);
   return Communicator::init(env_of(store, rank, static_cast<int>(nodes.size())), options);
-}
-
-inline bool has(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
 }
 
 inline void expect(bool right, char const* what) {

@@ -1,12 +1,15 @@
 // Ranks with a Communicator on NCCL, in which the double stands in for CUDA and NCCL. Its device memory is the host's.
 #pragma once
 
+#include <cstddef>
 #include <cstdlib>
 #include <string>
 
 #include "tests/support/comm_world.hpp"
 
 namespace cxxrun::test {
+
+inline constexpr std::size_t kCount = 1000;  // values of a collective
 
 /// In the child that is a rank, before it joins: what the double does.
 inline void use_double(std::string const& script, char const* backend = "nccl") {

@@ -6,6 +6,7 @@
 
 #include "src/runtime/client/engine.hpp"
 #include "tests/support/fake_device.hpp"
+#include "tests/support/text.hpp"
 
 namespace cxxrun::test {
 
@@ -44,10 +45,6 @@ std::string thrown_by(Body const& body) {
     return failure.what();
   }
   return "";
-}
-
-inline bool has(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// Until it is so; a limit against hanging only.

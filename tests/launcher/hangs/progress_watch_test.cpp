@@ -5,10 +5,12 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
+#include "tests/support/text.hpp"
 
 using namespace cxxrun;            // NOLINT(google-build-using-namespace)
 using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace)
 using namespace std::chrono_literals;
+using cxxrun::test::has;
 
 namespace {
 
@@ -214,10 +216,6 @@ struct UnseenNode {
     }
   }
 };
-
-bool has(std::string const& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

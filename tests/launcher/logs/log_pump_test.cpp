@@ -17,7 +17,7 @@ using cxxrun::test::write_all;
 
 namespace {
 
-constexpr int kPlenty = 60'000;  ///< ms; a guard against hangs only
+constexpr int kPlentyMs = 60'000;  ///< ms; a guard against hangs only
 
 /// A pump between two consoles that are read all the time, and a directory for files.
 struct Fixture {
@@ -71,7 +71,7 @@ TEST_CASE("log_pump: whole lines go to the right console with their prefix, byte
   write_all(err.write.get(), "bad\nworse");
   CHECK(drain(*f.pump, a, true).empty());
   CHECK(drain(*f.pump, b, true) == "bad\nworse");
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
 
   CHECK(f.out.text() == "[n:0] one\n[n:0] two\n");
   CHECK(f.err.text() == "[n:0] bad\n[n:0] worse\n");
@@ -97,7 +97,7 @@ TEST_CASE("log_pump: lines with one of the words are appended to a file that str
 
   CHECK(file_text(shared) == "[n:0] loss 1\n[n:1] an error\n[n:0] the last loss\n");
   CHECK(file_text(f.dir / "err") == "an error\nnothing\n");
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
   CHECK(f.out.text() == "[n:0] loss 1\n[n:0] error\n[n:0] the last loss\n");
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("log_pump: a stream that ended before its drain still has its tail, tw
   CHECK(drain(*f.pump, id, false) == "last words");
   CHECK(drain(*f.pump, id, true) == "last words");
   CHECK(drain(*f.pump, id, true).empty());
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
   CHECK(f.out.text() == "last words\n");
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("log_pump: of a stream whose words are not kept the last question of a
   write_all(pipe.write.get(), "\n(Pdb) " + quits + "\n");
   pipe.write.reset();
   CHECK(drain(*f.pump, id, true) == quits);
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
 }
 
 TEST_CASE("log_pump: a grandchild that keeps the pipe does not keep the stream", "[process]") {
@@ -143,7 +143,7 @@ TEST_CASE("log_pump: a grandchild that keeps the pipe does not keep the stream",
   write_all(pipe.write.get(), " and grandchild");
   CHECK(drain(*f.pump, id, true) == "worker and grandchild");
   CHECK_FALSE(write_all(pipe.write.get(), "late"));
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
 
   CHECK(f.out.text() == "p worker and grandchild\n");
   CHECK(file_text(f.dir / "f") == "worker and grandchild");
@@ -155,7 +155,7 @@ TEST_CASE("log_pump: finish drains what nobody drained", "[process]") {
   f.pump->add({std::move(pipe.read), f.dir / "f", true, false, "p ", false});
   write_all(pipe.write.get(), "a\nb");
 
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
   CHECK(f.out.text() == "p a\np b\n");
   CHECK(file_text(f.dir / "f") == "a\nb");
 }
@@ -173,7 +173,7 @@ TEST_CASE("log_pump: a 10 MiB line arrives in one piece while others write", "[p
   CHECK(drain(*f.pump, b, true).empty());
   write_all(big.write.get(), std::string_view(line).substr(line.size() / 2));
   CHECK(drain(*f.pump, a, true).empty());
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
 
   CHECK(f.out.text() == "b between\na " + line + "\n");
   CHECK(file_text(f.dir / "f") == line);
@@ -191,7 +191,7 @@ TEST_CASE("log_pump: all 256 byte values reach file and console unchanged", "[pr
   write_all(pipe.write.get(), bytes);
   CHECK(drain(*f.pump, id, true) ==
         bytes.substr(0, bytes.find('\n') + 1) + bytes.substr(bytes.find('\r') + 1));  // which begins the line anew
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
   CHECK(f.out.text() == bytes + "\n");
   CHECK(file_text(f.dir / "f") == bytes);
 }
@@ -223,7 +223,7 @@ TEST_CASE("log_pump: 32 streams of 1000 ragged lines each are complete, whole an
   for (auto const id : ids) {
     CHECK(drain(*f.pump, id, true).empty());
   }
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
 
   std::vector<int> next(kStreams, 0);
   std::istringstream console(f.out.text());
@@ -252,7 +252,7 @@ TEST_CASE("log_pump: a console that nobody reads makes its writer wait, and lose
   std::string const more(kFlood, '\n');
   CHECK(write_all(pipe.write.get(), more));  // continues by itself once the console is read
   CHECK(drain(pump, id, true).empty());
-  CHECK(pump.finish(kPlenty));
+  CHECK(pump.finish(kPlentyMs));
 
   total += more.size();
   CHECK(out.text().size() == total);
@@ -280,7 +280,7 @@ TEST_CASE("log_pump: a console that nobody reads delays neither another console 
   CHECK(write_all(to_err.write.get(), flood));
   drain(pump, b, true);
   out.start_reading();
-  CHECK(pump.finish(kPlenty));
+  CHECK(pump.finish(kPlentyMs));
   CHECK(err.text().size() == kFlood);
 }
 
@@ -313,7 +313,7 @@ TEST_CASE("log_pump: a console that is gone swallows its part and the files are 
   }
 
   CHECK(drain(pump, id, true).empty());
-  CHECK(pump.finish(kPlenty));
+  CHECK(pump.finish(kPlentyMs));
   CHECK(file_text(dir / "f").size() == 10'000'000);
 }
 
@@ -328,7 +328,7 @@ TEST_CASE("log_pump: a full disk is told once and the console goes on", "[proces
   CHECK(drain(*f.pump, id, false).empty());
   write_all(pipe.write.get(), "b\n");
   CHECK(drain(*f.pump, id, true).empty());
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
 
   REQUIRE(told.size() == 1);
   CHECK_THAT(told.front(), Catch::Contains("/dev/full") && Catch::Contains("No space left") &&
@@ -345,7 +345,7 @@ TEST_CASE("log_pump: a file that cannot be opened is told once and the console g
 
   write_all(pipe.write.get(), "a\n");
   CHECK(drain(*f.pump, id, true).empty());
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
   CHECK(told.size() == 1);
   CHECK(f.out.text() == "p a\n");
 }
@@ -370,7 +370,7 @@ TEST_CASE("log_pump: lines that are held stand before our own, and at the end", 
     write_all(pipe.write.get(), "all\n");
   }
   write_all(pipes[3].write.get(), "no newline");
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
   auto const text = f.err.text();
   CHECK_THAT(text, Catch::StartsWith("p0 alone\nfirst\nsecond\n"));
   CHECK_THAT(text, Catch::EndsWith("p3 no newline\n"));
@@ -409,7 +409,7 @@ TEST_CASE(
   write_all(pipes[1].write.get(), "\r 10%\r 20%");
   wait_for("p0 (Pdb) \np1 between\np0 41\np0 (Pdb) \nsaid\np1  20%\n");
   CHECK(drain(pump, ids[0], true) == "(Pdb) 41\n(Pdb) ");
-  CHECK(pump.finish(kPlenty));
+  CHECK(pump.finish(kPlentyMs));
 }
 
 TEST_CASE("log_pump: earlier content of a file is kept", "[process]") {
@@ -418,7 +418,7 @@ TEST_CASE("log_pump: earlier content of a file is kept", "[process]") {
   auto pipe = make_pipe();
   f.pump->add({std::move(pipe.read), f.dir / "f", false, false, "", false});
   write_all(pipe.write.get(), "after\n");
-  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.pump->finish(kPlentyMs));
   CHECK(file_text(f.dir / "f") == "before\nafter\n");
 }
 
@@ -439,7 +439,7 @@ TEST_CASE("log_pump: stdout and stderr that lead to one place keep their order, 
     pump.say("said");
     expected += "o x\ne y\nsaid\n";
   }
-  CHECK(pump.finish(kPlenty));
+  CHECK(pump.finish(kPlentyMs));
   CHECK(both.text() == expected);
 }
 
@@ -449,7 +449,7 @@ TEST_CASE("log_pump: the flags of the console's descriptor are left alone", "[pr
   int const before = fcntl(out.fd(), F_GETFL);
   LogPump pump(out.fd(), out.fd());
   pump.say("hello");
-  CHECK(pump.finish(kPlenty));
+  CHECK(pump.finish(kPlentyMs));
   CHECK(fcntl(out.fd(), F_GETFL) == before);
   CHECK((before & O_NONBLOCK) == 0);
 }

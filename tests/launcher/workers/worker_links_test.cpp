@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Bench final : WorkerLinksInbox {
+struct LinksBench final : WorkerLinksInbox {
   boost::asio::io_context io;
   std::optional<std::uint32_t> me = 1;  // our local rank
   std::vector<std::uint32_t> survivors;
@@ -34,7 +34,7 @@ struct Bench final : WorkerLinksInbox {
   std::optional<wire::RailClaim> right;  // the claim that is proven
   std::optional<WorkerLinks> links;
 
-  Bench() {
+  LinksBench() {
     links.emplace(io, *this);
     links->begin(3);
   }
@@ -151,7 +151,7 @@ std::string refusal(int fd) {
 }  // namespace
 
 TEST_CASE("worker_links: a worker that registers shares a page with its agent, which cannot change its size") {
-  Bench bench;
+  LinksBench bench;
   auto const fd = bench.registered();
   auto const heard = hear(fd.get());
   CHECK(heard.packet == worker::FromAgent{worker::Welcome{}});
@@ -168,7 +168,7 @@ TEST_CASE("worker_links: a worker that registers shares a page with its agent, w
 }
 
 TEST_CASE("worker_links: every word of the agent rings the bell") {
-  Bench bench;
+  LinksBench bench;
   auto const fd = bench.registered();
   Mapped const mapped(hear(fd.get()).memory.get());
   CHECK((mapped.page->over == 0 && mapped.page->bell == 0));
@@ -186,7 +186,7 @@ TEST_CASE("worker_links: every word of the agent rings the bell") {
 }
 
 TEST_CASE("worker_links: the end of a generation is said to those that survive, also when they come late") {
-  Bench bench;
+  LinksBench bench;
   auto const stays = bench.registered(false);
   Mapped const other(hear(stays.get()).memory.get());
   CHECK(bench.survivors.empty());
@@ -205,7 +205,7 @@ TEST_CASE("worker_links: the end of a generation is said to those that survive, 
 }
 
 TEST_CASE("worker_links: who has parked hears of the next generation; of an older one nothing is heard") {
-  Bench bench;
+  LinksBench bench;
   auto const fd = bench.registered();
   hear(fd.get());
   bench.say(fd.get(), worker::Parked{2, "late"});
@@ -218,7 +218,7 @@ TEST_CASE("worker_links: who has parked hears of the next generation; of an olde
 }
 
 TEST_CASE("worker_links: a worker whose connection has ended cannot be resumed, and its page stays to be looked at") {
-  Bench bench;
+  LinksBench bench;
   auto fd = bench.registered();
   Mapped const mapped(hear(fd.get()).memory.get());
   mapped.page->step = 5;
@@ -232,7 +232,7 @@ TEST_CASE("worker_links: a worker whose connection has ended cannot be resumed, 
 }
 
 TEST_CASE("worker_links: no stranger, no other generation and nobody twice") {
-  Bench bench;
+  LinksBench bench;
   auto const old = bench.connect();
   bench.say(old.get(), worker::Register{2, 0, true});
   CHECK(refusal(old.get()) == "it is of generation 2, and this is generation 3");
@@ -247,7 +247,7 @@ TEST_CASE("worker_links: no stranger, no other generation and nobody twice") {
 }
 
 TEST_CASE("worker_links: a program behind a wrapper has its worker's place, which no helper of it takes") {
-  Bench bench;
+  LinksBench bench;
   Helper const program(bench.links->name());
   bench.my_pid = program.leader;
   CHECK(bench.links->pid(1) == 0);
@@ -266,7 +266,7 @@ TEST_CASE("worker_links: a program behind a wrapper has its worker's place, whic
 }
 
 TEST_CASE("worker_links: garbage ends the connection it comes on, and silence costs nobody") {
-  Bench bench;
+  LinksBench bench;
   std::vector<os::UniqueFd> silent;
   for (int i = 0; i < 300; ++i) {
     silent.push_back(bench.connect());
@@ -291,7 +291,7 @@ TEST_CASE("worker_links: garbage ends the connection it comes on, and silence co
 TEST_CASE("worker_links: what the agent says of a worker's rails is told to the worker, and to others of its session") {
   using wire::RailVerdict;
   wire::RailClaim const claim{wire::RailSide::caller, {.from = 7}, {}, ""};
-  Bench bench;
+  LinksBench bench;
   bench.right = claim;
   worker::FromAgent const answer = RailVerdict{RailVerdict::What::right, "of rank 1"};
   auto const fd = bench.connect();
@@ -316,7 +316,7 @@ TEST_CASE("worker_links: what the agent says of a worker's rails is told to the 
 }
 
 TEST_CASE("worker_links: no proofs for who is no worker's, or on a worker's own connection") {
-  Bench bench;
+  LinksBench bench;
   bench.right = wire::RailClaim{};
   bench.my_pid = 0;  // what the kernel reports for a process in a pid namespace that is not below ours
   auto const stranger = bench.connect();
@@ -330,7 +330,7 @@ TEST_CASE("worker_links: no proofs for who is no worker's, or on a worker's own 
 }
 
 TEST_CASE("worker_links: a worker that reads nothing is nobody to wait for") {
-  Bench bench;
+  LinksBench bench;
   auto const fd = bench.registered();
   worker::Resume const resume{4, {"BIG=" + std::string(60'000, 'x')}};
   int sent = 0;
@@ -341,7 +341,7 @@ TEST_CASE("worker_links: a worker that reads nothing is nobody to wait for") {
 }
 
 TEST_CASE("worker_links: a worker may say that others need not wait for it") {
-  Bench bench;
+  LinksBench bench;
   auto const fd = bench.connect();
   bench.say(fd.get(), worker::Register{3, 0, true, true});
   CHECK(bench.survivors == std::vector<std::uint32_t>{1});
@@ -349,7 +349,7 @@ TEST_CASE("worker_links: a worker may say that others need not wait for it") {
 }
 
 TEST_CASE("worker_links: whoever asks about the job is handed on, with its connection, and is no worker") {
-  Bench bench;
+  LinksBench bench;
   bench.me.reset();
   auto const fd = bench.connect();
   bench.say(fd.get(), worker::Question{"status"});
@@ -363,7 +363,7 @@ TEST_CASE("worker_links: whoever asks about the job is handed on, with its conne
 }
 
 TEST_CASE("worker_links: a question on the connection of a registered worker ends it") {
-  Bench bench;
+  LinksBench bench;
   auto const fd = bench.registered();
   hear(fd.get());
   bench.say(fd.get(), worker::Question{"status"});

@@ -2,11 +2,13 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_world.hpp"
+#include "tests/support/text.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
 using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
 using cxxrun::test::bound_socket;
 using cxxrun::test::Caller;
+using cxxrun::test::has;
 using cxxrun::test::Host;
 using cxxrun::test::Stranger;
 using cxxrun::test::wait_until;
@@ -19,10 +21,6 @@ Terms terms(std::uint32_t nodes = 1) {
   terms.max_nodes = nodes;
   terms.heartbeat_timeout = Millis{0};
   return terms;
-}
-
-bool has(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
 }
 
 std::string hello(std::string const& nonce, Hello::Purpose purpose = Hello::Purpose::agent,

@@ -11,9 +11,11 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_world.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/text.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
 using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+using cxxrun::test::has;
 namespace fs = std::filesystem;
 
 namespace {
@@ -45,10 +47,6 @@ AcceptedDecree value(std::uint32_t proposer, std::uint64_t after = 4) {
   value.decree.coordinator = proposer;
   value.decree.members = 0xfedcba9876543210ULL + proposer;
   return value;
-}
-
-bool has(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ using cxxrun::test::wait_until;
 
 namespace {
 
-Terms terms(Millis heartbeat_timeout = Millis{0}) {
+Terms terms_of_two(Millis heartbeat_timeout = Millis{0}) {
   Terms terms;
   terms.min_nodes = terms.max_nodes = 2;
   terms.heartbeat_timeout = heartbeat_timeout;
@@ -76,10 +76,10 @@ struct Guarded {
   Guarded() {
     REQUIRE(keys->make(true));
     port = *host.coordinator.listen({0});
-    host.coordinator.open_run("job", terms());
+    host.coordinator.open_run("job", terms_of_two());
   }
   [[nodiscard]] CallPlan plan(Caller const& caller, std::shared_ptr<KeyRing> with) const {
-    auto plan = caller.plan({port}, terms());
+    auto plan = caller.plan({port}, terms_of_two());
     plan.keys = std::move(with);
     plan.patience = Millis{60'000};
     plan.once = true;
@@ -199,7 +199,7 @@ TEST_CASE("trust: an agent that proves nothing is not let in, and one that asks 
   SECTION("from an agent that asks") {
     Host open(world.io, "open");
     auto const port = *open.coordinator.listen({0});
-    open.coordinator.open_run("job", terms());
+    open.coordinator.open_run("job", terms_of_two());
     auto plan = world.plan(world.first, ring(world.io, kSecret));
     plan.ports = {port};
     world.first.call(plan);
@@ -250,12 +250,12 @@ TEST_CASE("trust: without a key a relay is let in, and its end is not taken for 
   boost::asio::io_context io;
   Host host(io, "host");
   auto const port = *host.coordinator.listen({0});
-  host.coordinator.open_run("job", terms());
+  host.coordinator.open_run("job", terms_of_two());
   auto const relay = std::make_shared<Relay>(io, port);
   relay->start();
   Caller caller(io, "a");
   bool const relayed = GENERATE(false, true);
-  caller.call(caller.plan({relayed ? relay->port() : port}, terms()));
+  caller.call(caller.plan({relayed ? relay->port() : port}, terms_of_two()));
   REQUIRE(wait_until(io, [&] { return caller.reply.has_value(); }));
   CHECK(caller.link().reached()->relayed == relayed);
 }
@@ -283,12 +283,12 @@ TEST_CASE("trust: what squatters answer is no end, and none of them is joined") 
   Guarded world;
   Host open(world.io, "open");  // correct messages, but no proof
   auto const port = *open.coordinator.listen({0});
-  open.coordinator.open_run("job", terms());
+  open.coordinator.open_run("job", terms_of_two());
   auto const other_keys = ring(world.io, kOther);
   REQUIRE(other_keys->make(true));
   Host stranger(world.io, "stranger", other_keys);
   auto const other = *stranger.coordinator.listen({0});
-  stranger.coordinator.open_run("job", terms());
+  stranger.coordinator.open_run("job", terms_of_two());
 
   std::string other_version = write_call({});
   other_version[7] = 1;
@@ -310,7 +310,7 @@ TEST_CASE("trust: a coordinator that is busy is waited for while the next port i
   REQUIRE(keys->make(true));
   Host host(busy, "host", keys);
   auto const port = *host.coordinator.listen({0});
-  host.coordinator.open_run("job", terms());
+  host.coordinator.open_run("job", terms_of_two());
 
   boost::asio::io_context io;
   tcp::acceptor squatter(io, {tcp::v4(), 0});
@@ -318,7 +318,7 @@ TEST_CASE("trust: a coordinator that is busy is waited for while the next port i
   bool called = false;
   squatter.async_accept(caught, [&](auto const& error) { called = !error; });
   Caller caller(io, "a");
-  auto plan = caller.plan({port, squatter.local_endpoint().port()}, terms());
+  auto plan = caller.plan({port, squatter.local_endpoint().port()}, terms_of_two());
   plan.keys = ring(io, kSecret);
   caller.call(plan);
   REQUIRE(wait_until(io, [&] { return called; }));
@@ -345,7 +345,7 @@ TEST_CASE("trust: who was told the key by one run goes on with it where no wrap 
   Host successor(world.io, "next", world.keys);
   std::uint16_t port = 0;
   REQUIRE(successor.coordinator.listen_also(test::bound_socket(port)));
-  successor.coordinator.standby("job", terms());
+  successor.coordinator.standby("job", terms_of_two());
   auto const has_it = std::make_shared<KeyRing>(world.io, KeyTransports{});
   has_it->take(*own);
   Caller follower{world.io, "f"};

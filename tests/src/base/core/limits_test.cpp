@@ -3,16 +3,14 @@
 #include <cerrno>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/text.hpp"
 
 using namespace cxxrun;  // NOLINT(google-build-using-namespace)
+using cxxrun::test::has;
 
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
-
-bool has(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
-}
 
 Limits with(void (*change)(Limits&)) {
   Limits limits;

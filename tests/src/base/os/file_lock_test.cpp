@@ -16,7 +16,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cxxrun::os;  // NOLINT(google-build-using-namespace)
-using cxxrun::test::contains;
+using cxxrun::test::has;
 using cxxrun::test::mode_of;
 using cxxrun::test::Scratch;
 using cxxrun::test::write_file;
@@ -31,7 +31,7 @@ TEST_CASE("file lock: one has it, the others know who, and whoever lets go is no
     CHECK(mode_of(scratch.at("lock")) == 0600);
     CHECK_FALSE(try_lock(folder, "lock"));
     CHECK(errno == EWOULDBLOCK);
-    CHECK(contains(lock_holder(folder, "lock"), "pid " + std::to_string(::getpid()) + " ("));
+    CHECK(has(lock_holder(folder, "lock"), "pid " + std::to_string(::getpid()) + " ("));
   }
   CHECK(lock_holder(folder, "lock").empty());
   CHECK(try_lock(folder, "lock"));

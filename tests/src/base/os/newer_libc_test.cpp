@@ -15,7 +15,7 @@
 #include "tests/support/catch.hpp"
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 extern "C" int clockwait_of_old_libc(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                                      timespec const* until);
@@ -25,7 +25,7 @@ extern "C" int find_object_of_old_libc(void* address, dl_find_object* found) noe
 
 namespace {
 
-int wait_until(pthread_cond_t& condition, std::mutex& mutex, Clock::time_point end) {
+int wait_until(pthread_cond_t& condition, std::mutex& mutex, Steady::time_point end) {
   auto const since = std::chrono::nanoseconds(end.time_since_epoch()).count();
   timespec const until{since / 1'000'000'000, since % 1'000'000'000};
   return clockwait_of_old_libc(&condition, mutex.native_handle(), CLOCK_MONOTONIC, &until);
@@ -37,11 +37,11 @@ TEST_CASE("newer_libc: an old libc's wait by the steady clock ends at its deadli
   pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
   std::mutex mutex;
   std::scoped_lock const lock(mutex);
-  for (auto const begin = Clock::now(); Clock::now() < begin + 1s;) {  // meanwhile both clocks pass a full second
-    auto const end = Clock::now() + 20ms;
+  for (auto const begin = Steady::now(); Steady::now() < begin + 1s;) {  // meanwhile both clocks pass a full second
+    auto const end = Steady::now() + 20ms;
     REQUIRE(wait_until(condition, mutex, end) == ETIMEDOUT);
-    CHECK(Clock::now() > end - 5ms);
-    CHECK(Clock::now() < end + 500ms);  // a wrong carry would be a second
+    CHECK(Steady::now() > end - 5ms);
+    CHECK(Steady::now() < end + 500ms);  // a wrong carry would be a second
   }
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("newer_libc: an old libc's wait ends when it is signalled", "[process]
     pthread_cond_signal(&condition);
   });
   int ended = 0;
-  for (auto const end = Clock::now() + 60s; !told && ended == 0;) {
+  for (auto const end = Steady::now() + 60s; !told && ended == 0;) {
     ended = wait_until(condition, mutex, end);
   }
   CHECK(ended == 0);

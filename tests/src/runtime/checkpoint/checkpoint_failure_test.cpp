@@ -68,7 +68,7 @@ TEST_CASE("checkpoint: things that are no files, or renamed, are passed over", "
   REQUIRE(loaded);
   CHECK(loaded->step == 1);
   REQUIRE(loaded->skipped.size() == 4);
-  CHECK(contains(loaded->skipped[3], "is of step 1"));
+  CHECK(has(loaded->skipped[3], "is of step 1"));
 }
 
 TEST_CASE("checkpoint: a directory with a checkpoint's name makes way for it and is kept", "[process]") {
@@ -177,13 +177,13 @@ TEST_CASE("checkpoint: directories that cannot be one are refused with the remed
   };
   CHECK(open("").code == Errc::usage);
   CHECK(open(scratch.at("file")).code == Errc::usage);
-  CHECK(contains(open(scratch.at("file")).context, "a file is in its way"));
+  CHECK(has(open(scratch.at("file")).context, "a file is in its way"));
   CHECK(open(scratch.at("file/ckpt")).code == Errc::usage);
   CHECK(open(scratch.at("no/ckpt")).code == Errc::not_found);
-  CHECK(contains(open(scratch.at("no/ckpt/")).context, "\"" + scratch.at("no") + "\" does not exist: make it"));
-  CHECK(contains(open(scratch.path, 0).context, "keep is 0"));
+  CHECK(has(open(scratch.at("no/ckpt/")).context, "\"" + scratch.at("no") + "\" does not exist: make it"));
+  CHECK(has(open(scratch.path, 0).context, "keep is 0"));
   write_file(scratch.at("generation"), "7\n");
-  CHECK(contains(open(scratch.path).context, scratch.at("generation") + " is not a valid claim"));
+  CHECK(has(open(scratch.path).context, scratch.at("generation") + " is not a valid claim"));
 }
 
 TEST_CASE("checkpoint: links in the place of what writers share lead nowhere", "[process]") {
@@ -199,9 +199,9 @@ TEST_CASE("checkpoint: links in the place of what writers share lead nowhere", "
   if (name == "generation.tmp") {
     CHECK(error.message().empty());  // removed, like what a dead writer has left
   } else if (name == "generation" && hard) {
-    CHECK(contains(error.context, link + " is not a valid claim of a checkpoint directory"));
+    CHECK(has(error.context, link + " is not a valid claim of a checkpoint directory"));
   } else {
-    CHECK(contains(error.context, link + " is a symbolic link or not a regular file: remove it"));
+    CHECK(has(error.context, link + " is a symbolic link or not a regular file: remove it"));
   }
 }
 
@@ -228,10 +228,10 @@ TEST_CASE("checkpoint: without the right to write or to read there is one clear 
     std::string const where = rank == 0 ? "other" : "ckpt";
     return error_of([&] { Checkpoint({.directory = scratch.at(where), .model = "m"}, 1); }).message();
   });
-  CHECK(contains(ends[0].said, scratch.at("other")));
-  CHECK(contains(ends[1].said, scratch.at("ckpt/" + step_file(1))));
+  CHECK(has(ends[0].said, scratch.at("other")));
+  CHECK(has(ends[1].said, scratch.at("ckpt/" + step_file(1))));
   for (auto const& end : ends) {
-    CHECK(contains(end.said, "let this user read and write there, or name another directory: Permission denied"));
+    CHECK(has(end.said, "let this user read and write there, or name another directory: Permission denied"));
   }
 }
 
@@ -275,7 +275,7 @@ TEST_CASE("checkpoint: a full disk loses nothing that is there", "[process]") {
     CHECK(error.code == Errc::io);
     CHECK(error.os_errno == ENOSPC);
     CHECK(error.context.find("on node7: checkpoint ") == 0);
-    CHECK(contains(error.context, " of 800097 bytes does not fit: free some space"));
+    CHECK(has(error.context, " of 800097 bytes does not fit: free some space"));
     CHECK(files_in(scratch.path) == before);
     CHECK(checkpoint.saved_step() == 1);
     CHECK(right(*checkpoint.latest()));
@@ -301,7 +301,7 @@ TEST_CASE("checkpoint: a file larger than ulimit -f allows is a failure, not a s
   });
   CHECK(ends[0].returned());
   CHECK(ends[0].said.find("3 on ") == 0);
-  CHECK(contains(ends[0].said, " is larger than a file may be: raise the limit of file sizes (ulimit -f)"));
+  CHECK(has(ends[0].said, " is larger than a file may be: raise the limit of file sizes (ulimit -f)"));
   CHECK(files_in(scratch.path) == std::set<std::string>{"generation", "lock", step_file(1), step_file(3)});
 }
 

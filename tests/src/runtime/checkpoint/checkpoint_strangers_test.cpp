@@ -146,9 +146,9 @@ TEST_CASE("checkpoint: whose directory others may have made beforehand is refuse
   chmod(scratch.at("place").c_str(), around);
   std::string const refusal = " of uid 65534, who may have made it beforehand: name a directory of your own";
   std::string const whose = at + " belongs to uid 65534, who may have made it beforehand: name a directory of your own";
-  CHECK(contains(opened_by(kVictim, at), whose));
-  CHECK(contains(opened_by(kVictim, below), whose));
-  CHECK(contains(opened_by(kVictim, scratch.at("place/link")), scratch.at("place/link") + " is a link" + refusal));
+  CHECK(has(opened_by(kVictim, at), whose));
+  CHECK(has(opened_by(kVictim, below), whose));
+  CHECK(has(opened_by(kVictim, scratch.at("place/link")), scratch.at("place/link") + " is a link" + refusal));
   CHECK(files_in(at) == std::set<std::string>{"below"});
 }
 
@@ -192,5 +192,5 @@ TEST_CASE("checkpoint: a stranger's claim and links to checkpoints are not belie
     auto const loaded = checkpoint.latest();
     return std::to_string(loaded->step) + (loaded->skipped.empty() ? "" : loaded->skipped[0]);
   });
-  CHECK(contains(ends[0].said, "1" + ckpt + "/" + step_file(9) + ": is a symbolic link or not a regular file"));
+  CHECK(has(ends[0].said, "1" + ckpt + "/" + step_file(9) + ": is a symbolic link or not a regular file"));
 }

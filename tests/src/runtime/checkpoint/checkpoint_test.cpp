@@ -56,8 +56,8 @@ TEST_CASE("checkpoint: an older generation is refused, at once and in the middle
   Checkpoint fresh({.directory = scratch.path, .model = "m", .run = "a"}, 7);
   auto const error = error_of([&] { save(old, 2); });
   CHECK(error.code == Errc::refused);
-  CHECK(contains(error.message(), scratch.path));
-  CHECK(contains(error.message(), "generation 7 of run a owns the directory, and this process is of generation 6"));
+  CHECK(has(error.message(), scratch.path));
+  CHECK(has(error.message(), "generation 7 of run a owns the directory, and this process is of generation 6"));
   CHECK(old.saved_step() == 1);
   CHECK(old.latest()->step == 1);  // reading still works
   save(fresh, 2);
@@ -114,7 +114,7 @@ TEST_CASE("checkpoint: a save under way when a newer generation comes is refused
       usleep(1000);
     }
   });
-  CHECK(contains(ends[0].said, "generation 7 of run a owns the directory"));
+  CHECK(has(ends[0].said, "generation 7 of run a owns the directory"));
   auto const steps = directory.steps();
   CHECK((steps.empty() ? 0 : steps[0]) == highest);
 }
@@ -127,7 +127,7 @@ TEST_CASE("checkpoint: a new run begins its generations anew and takes the direc
   Checkpoint after({.directory = scratch.path, .model = "m"}, 1);
   unsetenv("TORCHELASTIC_RUN_ID");
   save(after, 2);
-  CHECK(contains(error_of([&] { save(before, 3); }).message(), "generation 1 of run 7.0.1 owns the directory"));
+  CHECK(has(error_of([&] { save(before, 3); }).message(), "generation 1 of run 7.0.1 owns the directory"));
   CHECK(after.latest()->step == 2);
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("checkpoint: a holder that hangs is named", "[process]") {
   auto const held = directory.lock();
   auto const error = error_of([&] { (void)directory.lock(std::chrono::milliseconds(1)); });
   CHECK(error.code == Errc::in_use);
-  CHECK(contains(error.context, "pid " + std::to_string(getpid())));
+  CHECK(has(error.context, "pid " + std::to_string(getpid())));
 }
 
 TEST_CASE("checkpoint: a child that outlives its parent's save holds no lock", "[process]") {

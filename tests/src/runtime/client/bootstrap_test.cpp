@@ -9,15 +9,17 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/forked_store.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/text.hpp"
 
 using namespace cxxrun;          // NOLINT(google-build-using-namespace)
 using namespace cxxrun::client;  // NOLINT(google-build-using-namespace)
 using cxxrun::test::ForkedStore;
+using cxxrun::test::has;
 using cxxrun::test::run_ranks;
 
 namespace {
 
-constexpr Millis kGuard{60'000};
+constexpr Millis kTimeout{60'000};
 
 comm::JoinRecord record_of(int rank, int world) {
   WorkerEnv env;
@@ -26,7 +28,7 @@ comm::JoinRecord record_of(int rank, int world) {
   return own_record(env, worker::own_variables());
 }
 
-BootstrapConfig config(Millis timeout = kGuard) {
+BootstrapConfig config(Millis timeout = kTimeout) {
   return {.prefix = "test", .store = "store", .timeout = timeout, .deadline = Clock::now() + timeout};
 }
 
@@ -40,10 +42,6 @@ std::string hosts_of(std::vector<comm::JoinRecord> const& roster) {
 
 std::string meet(ForkedStore const& store, comm::JoinRecord const& mine, BootstrapConfig how = config()) {
   return hosts_of(Bootstrap(store.client(), std::move(how), mine).meet());
-}
-
-bool has(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // The keys as processes that are gone left them.

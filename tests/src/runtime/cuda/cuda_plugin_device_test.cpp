@@ -9,6 +9,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/cuda_double/script.hpp"
 #include "tests/support/cuda_world.hpp"
+#include "tests/support/text.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
 using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
@@ -37,10 +38,6 @@ std::string opened(std::string const& script, int ordinal = 0) {
                ? std::string(facts.name) + " sm " + std::to_string(facts.sm) + " at " + facts.bus_id + " " + facts.uuid
                : status.text;
   });
-}
-
-bool has(std::string const& text, char const* part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/cuda_double/script.hpp"
 #include "tests/support/cuda_world.hpp"
+#include "tests/support/text.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
 using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
@@ -54,10 +55,6 @@ bool stuck(PluginComm& comm) {
   } catch (std::runtime_error const&) {
     return true;
   }
-}
-
-bool has(std::string const& text, char const* part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

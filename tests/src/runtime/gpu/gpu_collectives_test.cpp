@@ -16,8 +16,6 @@ using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-constexpr std::size_t kCount = 1000;
-
 std::string all_lines(std::vector<RankEnd> const& ends) {
   std::string all;
   for (auto const& end : ends) {

@@ -17,8 +17,6 @@ using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-constexpr std::size_t kCount = 1000;
-
 /// The sum of rank + 1 over the world's ranks in `group`, in device memory and in host memory, and one that all gather.
 void expect_sums(Communicator& group) {
   float right = 0;

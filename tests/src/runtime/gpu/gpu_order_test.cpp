@@ -15,8 +15,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t kCount = 1000;
-
 /// A Communicator with a buffer in device memory, which is host memory with the double.
 struct Side {
   Communicator comm;

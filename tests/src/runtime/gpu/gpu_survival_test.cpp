@@ -15,8 +15,6 @@ using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-constexpr std::size_t kCount = 1000;
-
 /// The sum over the ranks of rank + 1 in device memory: a call that waits, one in the background, and one of the
 /// host's.
 void expect_device_sums(Communicator& comm) {
