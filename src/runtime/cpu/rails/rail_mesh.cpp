@@ -68,8 +68,7 @@ class Authenticator {
 
   /// more: there is more to read; refused: `end.why` has the reason; done: the peer is the expected rank.
   enum class Step { more, refused, done };
-  /// Handles what was read from the rank of `node`, which this rank called. Throws Failure, and failures of local
-  /// peers.
+  /// Handles what was read from the rank of `node`, which this rank called. Throws Failure, also of local peers.
   Step on_answer(Handshake& end, int node, wire::RailChannel channel);
   /// Handles what was read from a caller that claims to be the rank of `node`.
   Step on_call(Handshake& end, int node);
