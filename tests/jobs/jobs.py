@@ -38,8 +38,8 @@ class Hang(AssertionError):
     pass
 
 
-def wait_until(condition, what, guard=GUARD):
-    """Polls until condition() is true and returns what it returned."""
+def wait_until(condition, what, guard=GUARD, pause=0.005):
+    """Polls until condition() is true and returns what it returned. `pause`: seconds, more for one that starts a process."""
     deadline = time.monotonic() + guard
     while True:
         result = condition()
@@ -47,7 +47,7 @@ def wait_until(condition, what, guard=GUARD):
             return result
         if time.monotonic() > deadline:
             raise Hang(f"not within {guard} s: {what}")
-        time.sleep(0.005)
+        time.sleep(pause)
 
 
 def is_sanitized():

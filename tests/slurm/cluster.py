@@ -225,7 +225,7 @@ class Cluster:
                 logs = [f"{self.base}/{LOGIN}/slurmctld.log", *(f"{self.base}/{n}/slurmd.log" for n in wanted)]
                 raise ClusterError(f"not {'/'.join(states)} within {guard} s: {seen}\n" +
                                    "\n".join(f"{log}:\n{tail(log)}" for log in logs))
-            time.sleep(0.05)
+            time.sleep(0.1)
 
     def states(self):
         """What sinfo says of each node."""

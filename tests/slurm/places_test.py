@@ -33,7 +33,7 @@ class Places(SlurmCase):
             done = self.srun(*beside, "cxxrunctl", "status", job)
             self.assertEqual(done.code, 0, done)
             return done.out if "\nnode1 " in done.out and "\nnode2 " in done.out else None
-        out = slurm_case.wait_until(shown, "both nodes are told of")
+        out = slurm_case.wait_until(shown, "both nodes are told of", pause=slurm_case.PAUSE)
         self.assertRegex(out, rf"^{job}\.0 runs for .*: its program has reported no training step yet\n")
         stacks = self.srun(*beside, "cxxrunctl", "stacks", "all", f"{job}.0")
         self.assertRegex(stacks.out, r"^ranks 0-1: pid \d+ \(\w+\), state S")

@@ -35,7 +35,8 @@ class RequeueCase(SlurmCase):
         return "\n".join(read(self.path(name)) for name in os.listdir(self.dir) if name.startswith("slurm-"))
 
     def gone(self, job):
-        return wait_until(lambda: not self.login("squeue", "-h", "-j", job).out.strip(), "the job is gone")
+        return wait_until(lambda: not self.login("squeue", "-h", "-j", job).out.strip(), "the job is gone",
+                          pause=slurm_case.PAUSE)
 
     def crash(self, node):
         """Ends cxxrun on a node as if it had crashed: for the others the node is lost at once."""
@@ -77,7 +78,8 @@ class Requeue(RequeueCase):
                 self.addCleanup(self.scontrol, "update", "PartitionName=all", "State=UP")
             self.crash("node2")
         wait_until(lambda: "ExcNodeList=node2" in self.output(job), "the line")
-        wait_until(lambda: self.job(job)["JobState"] == "PENDING", "pending")
+        wait_until(lambda: self.job(job)["JobState"] == "PENDING", "pending",
+                   pause=slurm_case.PAUSE)
         line = [text for text in self.output(job).splitlines() if "scontrol update" in text][-1]
         done = self.login(*line[line.index("scontrol update"):].split())
         self.assertEqual(done.code, 0, done)
@@ -104,7 +106,8 @@ class Requeue(RequeueCase):
         self.await_run(0)
         names = []
         for task in ("1", "2"):  # both reach cxxrun's limit; each is queued again, once
-            wait_until(lambda task=task: self.job(f"{array}_{task}").get("Restarts") == "1", f"task {task} again")
+            wait_until(lambda task=task: self.job(f"{array}_{task}").get("Restarts") == "1", f"task {task} again",
+                       pause=slurm_case.PAUSE)
             number = self.job(f"{array}_{task}")["JobId"]
             names.append(f"{array}_{task}" if number == array else number)
         self.scancel(array)

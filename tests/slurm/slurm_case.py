@@ -23,6 +23,7 @@ from jobs import Hang, children, processes_with, read, wait_until, what_runs
 from machine import tail
 
 GUARD = 60  # seconds; against hanging only
+PAUSE = 0.2  # seconds between two questions to slurmctld; each costs 30 ms of a CPU
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY")
 
 _current = None  # the module's cluster
@@ -137,11 +138,11 @@ class SlurmCase(jobs.JobCase):
                 self.scancel(job)
         cancel(left("--states=PENDING,RUNNING,SUSPENDED"))
         try:
-            wait_until(lambda: not left(), "no job is left", 3)
+            wait_until(lambda: not left(), "no job is left", 3, pause=0.05)
         except Hang:
             cancel(left())
             if not self.cluster.ill:
-                wait_until(lambda: not left(), "cancelled jobs are gone", 90)
+                wait_until(lambda: not left(), "cancelled jobs are gone", 90, PAUSE)
 
     def await_events(self, *what, **more):
         try:
@@ -225,7 +226,7 @@ class SlurmCase(jobs.JobCase):
             state = self.job(job).get("JobState")
             return state in (states or OVER) or state in OVER
         try:
-            wait_until(reached, f"job {job} is {states or 'over'}", guard)
+            wait_until(reached, f"job {job} is {states or 'over'}", guard, PAUSE)
         except Hang as hang:
             raise Hang(f"{hang}; it is {state}; {what_runs(self.marker)}\nit wrote:\n{self.output(job)}") from None
         self.assertIn(state, states or OVER, f"job {job} wrote:\n{self.output(job)}")
