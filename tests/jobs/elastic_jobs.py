@@ -18,6 +18,8 @@ if TORCH is None:
     sys.exit(77)
 # DDP of new releases imports this when it is first made.
 WARM = "--warm=torch" + ",torch._dynamo" * os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "_dynamo"))
+# Ranks import torch once together, and leave without an end of the interpreter: it costs a warm one as much as an import.
+QUICK = {"options": (WARM,), "env": {"LEAVES": "at once"}}
 # With an all-reduce hook, which that of 2.6 lacks.
 _SHARDS = os.path.join(os.path.dirname(TORCH.origin), "distributed", "fsdp", "_fully_shard", "_fully_shard.py")
 FSDP2 = os.path.exists(_SHARDS) and "set_all_reduce_hook" in jobs.read(_SHARDS)
@@ -107,8 +109,9 @@ class ElasticCase(JobCase):
         return [max(again[each + 1]) - dead[each] for each in dead if len(again.get(each + 1, [])) == 4]
 
     def play(self, falls, folder, steps=STEPS, words=(), how="die", **more):
+        """QUICK, unless `more` has options."""
         return self.begin("elastic_trainer.py", str(steps), *words, *(f"{how}={fall}" for fall in falls),
-                          restarts=len(falls), folder=folder, **more)
+                          restarts=len(falls), folder=folder, **({} if "options" in more else QUICK), **more)
 
     def play_shards(self, falls, folder, words=(), **more):
         return self.begin("elastic_shards.py", str(STEPS), *words, *("die=" + fall for fall in falls), restarts=len(falls),

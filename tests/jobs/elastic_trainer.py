@@ -245,3 +245,6 @@ def digest(tensors):
 print(f"end {os.getpid()} {job.completed} {digest(model.parameters())}", flush=True)
 if rank == 0:
     print(f"averages {digest(model.buffers())}", flush=True)
+if os.environ.get("LEAVES") == "at once":
+    job.close()
+    os._exit(0)

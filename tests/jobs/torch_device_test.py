@@ -5,7 +5,7 @@ import sys
 import unittest
 
 import jobs
-from elastic_jobs import FSDP2, GUARD, SHARD_KILLS, ElasticCase
+from elastic_jobs import FSDP2, GUARD, QUICK, SHARD_KILLS, ElasticCase
 
 DOUBLE = os.path.abspath(sys.argv.pop(2))
 LIBRARIES = os.path.join(os.path.dirname(DOUBLE), "cuda_libraries")  # for a root that has no CUDA
@@ -70,7 +70,7 @@ class Ahead(DeviceCase):
     claimed = "late"
 
     def run_gate(self, *words, restarts=0):
-        (agent,) = self.begin("elastic_gate.py", *words, ranks=2, restarts=restarts, folder="".join(words))
+        (agent,) = self.begin("elastic_gate.py", *words, ranks=2, restarts=restarts, folder="".join(words), **QUICK)
         return agent
 
     def assert_gate_is_kept(self, *kind, hears_later=False):
