@@ -122,11 +122,8 @@ class Torch(unittest.TestCase):
                  for r in range(world)]
         return [p.wait(2 * GUARD) for p in ranks]
 
-    def test_gloo_process_groups_of_2_and_4_form_over_the_store(self):
-        for world in (2, 4):
-            self.tearDown()
-            self.setUp()
-            self.assertEqual(self.rendezvous(world), [0] * world)
+    def test_a_gloo_process_group_of_4_forms_over_the_store(self):
+        self.assertEqual(self.rendezvous(4), [0] * 4)
 
 
 def rank_main():
