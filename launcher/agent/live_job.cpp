@@ -20,8 +20,9 @@ constexpr Millis kAgentPatience{8000};                             // with agent
 constexpr Millis kForDebugger = kDebuggerPatience + Millis{1000};  // the same where each worker takes as long
 constexpr std::size_t kMaxInquiries = 16;
 constexpr std::size_t kMaxFollowers = 64;
-constexpr Millis kFollowFor{3000};  // agents wait longer for an answer
-constexpr Millis kGather{100};      // events come in bursts
+constexpr Millis kTellAgain{3000};  // also when nothing has happened: agents wait no longer than 5 s for the next part
+constexpr Millis kForgetAfter{10'000};  // a follower whose agent does not ask again
+constexpr Millis kGather{100};          // events come in bursts
 constexpr Millis kPaceAgain{10'000};
 constexpr std::size_t kSlack = 64;  // paces that are kept for nodes that come and go
 
@@ -52,11 +53,11 @@ LiveJob::~LiveJob() = default;
 void LiveJob::on_story_event(rendezvous::story::Event const& event, std::string line) {
   fold(live_, event, std::move(line), Clock::now());
   if (std::holds_alternative<rendezvous::story::Concluded>(event.what)) {
-    answer_followers();                           // before the agents are told to end
+    tell_followers();                             // before the agents are told to end
   } else if (!followers_.empty() && !gathers_) {  // the first of a burst goes at once: this node may be lost
     gathers_ = true;
-    auto const since = std::chrono::duration_cast<Millis>(Clock::now() - followers_answered_);
-    follow_timer_.after(std::max(kGather - since, Millis{1}), [this] { answer_followers(); });
+    auto const since = std::chrono::duration_cast<Millis>(Clock::now() - followers_told_);
+    follow_timer_.after(std::max(kGather - since, Millis{1}), [this] { tell_followers(); });
   }
 }
 
@@ -129,7 +130,7 @@ void LiveJob::on_question(AgentId agent, std::string const& host, rendezvous::As
   switch (question->what) {
     case live::Question::What::status: return show(agent, ask.id);
     case live::Question::What::events: return answer(agent, ask.id, lines_json(live_, facts_, question->number));
-    case live::Question::What::follow: return follow({agent, ask.id, question->number});
+    case live::Question::What::follow: return follow({agent, ask.id, known_to(*question, facts_), Clock::now()});
     case live::Question::What::checkpoint:
     case live::Question::What::restart:
     case live::Question::What::drain:
@@ -164,33 +165,41 @@ void LiveJob::change(AgentId agent, std::string const& host, rendezvous::Ask con
   answer(agent, ask.id, live::done_json((wanted.node.empty() ? "" : wanted.node + " is ") + done_by(wanted)));
 }
 
-void LiveJob::answer(AgentId agent, std::uint64_t id, std::string const& text) {
-  live::say_in_parts(text, rendezvous::kMaxTold, false, [&](std::string part, bool more) {
-    inbox_.tell(agent, rendezvous::Told{id, std::move(part), more});
+/// `more`: other text follows this one.
+void LiveJob::answer(AgentId agent, std::uint64_t id, std::string const& text, bool more) {
+  live::say_in_parts(text, rendezvous::kMaxTold, more, [&](std::string part, bool another) {
+    inbox_.tell(agent, rendezvous::Told{id, std::move(part), another});
   });
 }
 
-/// Answers at once if there is a later event, and if the number is too high: it is another coordinator's.
 void LiveJob::follow(Follower const& follower) {
-  if (follower.after != live_.last_line) {
-    return answer(follower.asker, follower.asked_as, lines_json(live_, facts_, follower.after));
+  auto const known = std::find_if(followers_.begin(), followers_.end(), [&](Follower const& each) {
+    return each.asker == follower.asker && each.asked_as == follower.asked_as;
+  });
+  if (known != followers_.end()) {
+    known->asked = follower.asked;
+  } else if (followers_.size() >= kMaxFollowers) {
+    answer(follower.asker, follower.asked_as, live::error_json(live::kTooManyQuestions));
+  } else {
+    followers_.push_back(follower);
+    tell_followers();
   }
-  if (followers_.size() >= kMaxFollowers) {
-    return answer(follower.asker, follower.asked_as, live::error_json(live::kTooManyQuestions));
-  }
-  if (followers_.empty()) {
-    follow_timer_.after(kFollowFor, [this] { answer_followers(); });
-  }
-  followers_.push_back(follower);
 }
 
-void LiveJob::answer_followers() {
-  follow_timer_.cancel();
+/// Each answer goes on until the job is over, so no event falls between two questions.
+void LiveJob::tell_followers() {
+  bool const more = live_.phase != live::Phase::over;
+  followers_told_ = Clock::now();
   gathers_ = false;
-  followers_answered_ = Clock::now();
-  for (auto const& follower : std::exchange(followers_, {})) {
-    answer(follower.asker, follower.asked_as, lines_json(live_, facts_, follower.after));
+  std::erase_if(followers_, [&](auto const& each) { return followers_told_ - each.asked > kForgetAfter; });
+  for (auto& follower : followers_) {
+    answer(follower.asker, follower.asked_as, lines_json(live_, facts_, follower.after), more);
+    follower.after = live_.last_line;
   }
+  if (!more) {
+    followers_.clear();
+  }
+  followers_.empty() ? follow_timer_.cancel() : follow_timer_.after(kTellAgain, [this] { tell_followers(); });
 }
 
 void LiveJob::inquire(AgentId asker, rendezvous::Ask const& ask, live::Question const& question) {

@@ -68,6 +68,7 @@ class LiveJob {
     rendezvous::AgentId asker = 0;
     std::uint64_t asked_as = 0;  ///< id of the question at the asker
     std::uint64_t after = 0;     ///< the last event that it knows
+    TimePoint asked;             ///< last: its agent asks again after each part of the answer
   };
   /// The pace that an agent was told last, and when.
   struct TellPace {
@@ -80,9 +81,9 @@ class LiveJob {
               live::Question const& question);
   void on_answer(rendezvous::AgentId agent, rendezvous::Told told);
   void show(rendezvous::AgentId agent, std::uint64_t id);
-  void answer(rendezvous::AgentId agent, std::uint64_t id, std::string const& text);
+  void answer(rendezvous::AgentId agent, std::uint64_t id, std::string const& text, bool more = false);
   void follow(Follower const& follower);
-  void answer_followers();
+  void tell_followers();
   void on_status_asked();
   void set_pace();
   void tell_pace(rendezvous::AgentId agent, TellPace& told, TimePoint now);
@@ -102,7 +103,7 @@ class LiveJob {
   std::vector<Follower> followers_;  ///< in the order in which they asked
   os::Timer follow_timer_;           ///< runs while there are followers
   bool gathers_ = false;             ///< something has happened, and they are about to be told
-  TimePoint followers_answered_;
+  TimePoint followers_told_;
 };
 
 }  // namespace cxxrun::launcher

@@ -44,13 +44,15 @@ class LiveNode::Asker : public std::enable_shared_from_this<Asker> {
   Asker(boost::asio::io_context& io, os::UniqueFd connection, std::shared_ptr<int> one_of)
       : connection_(io, connection.release()), deadline_(io), one_of_(std::move(one_of)) {}
 
-  void say(std::string const& text, bool more) {
+  /// False: the program has gone.
+  bool say(std::string const& text, bool more) {
     live::say_in_parts(text, worker::kMostAnswered, more, [this](std::string part, bool another) {
       packets_.push_back(encode(worker::FromAgent(worker::Answer{another, std::move(part)})));
     });
     if (!waits_) {
       send();
     }
+    return !gone_;
   }
 
  private:
@@ -62,7 +64,8 @@ class LiveNode::Asker : public std::enable_shared_from_this<Asker> {
         return wait();
       }
       if (sent < 0) {
-        packets_.clear();  // the program has gone
+        gone_ = true;
+        packets_.clear();
         return;
       }
       packets_.pop_front();
@@ -92,12 +95,14 @@ class LiveNode::Asker : public std::enable_shared_from_this<Asker> {
   os::Timer deadline_;
   std::deque<std::string> packets_;
   bool waits_ = false;
+  bool gone_ = false;
   std::shared_ptr<int> one_of_;
 };
 
 struct LiveNode::Waiting {
   explicit Waiting(boost::asio::io_context& io) : deadline(io) {}
   std::shared_ptr<Asker> asker;
+  std::string again;  ///< the question, if the coordinator forgets it unless it is asked again
   Millis patience{0};
   os::Timer deadline;
 };
@@ -204,13 +209,16 @@ void LiveNode::on_coordinator_answer(rendezvous::Told const& told) {
   if (it == waiting_.end()) {
     return;  // too late
   }
-  auto const asker = it->second->asker;
-  if (told.more) {
-    it->second->deadline.after(it->second->patience, [this, id = told.id] { give_up(id); });
-  } else {
+  auto& waiting = *it->second;
+  bool const heard = waiting.asker->say(told.text, told.more);
+  if (!told.more || !heard) {
     waiting_.erase(it);
+    return;
   }
-  asker->say(told.text, told.more);
+  waiting.deadline.after(waiting.patience, [this, id = told.id] { give_up(id); });
+  if (!waiting.again.empty()) {
+    (void)send(rendezvous::Ask{told.id, waiting.again});
+  }
 }
 
 void LiveNode::on_question(os::UniqueFd connection, std::string const& question) {
@@ -219,27 +227,30 @@ void LiveNode::on_question(os::UniqueFd connection, std::string const& question)
   }
   auto const asker = std::make_shared<Asker>(io_, std::move(connection), askers_);
   auto const parsed = live::parse_question(question);
-  if (parsed && parsed->what == live::Question::What::who) {
+  auto const what = parsed ? parsed->what : live::Question::What::status;
+  if (what == live::Question::What::who) {
     asker->say(live::who_json(config_.facts.run_id, config_.topology.step, config_.facts.host), false);
   } else if (waiting_.size() >= kMaxWaiting) {
     asker->say(live::error_json(live::kTooManyQuestions), false);
   } else {
-    ask_coordinator(asker, question, parsed && !is_passed_on(parsed->what));
+    ask_coordinator(asker, question, what);
   }
 }
 
-void LiveNode::ask_coordinator(std::shared_ptr<Asker> const& asker, std::string const& question, bool quick) {
+void LiveNode::ask_coordinator(std::shared_ptr<Asker> const& asker, std::string const& question,
+                               live::Question::What what) {
   auto const id = ++last_id_;
   send_pulse();  // before the question: the answer then shows this node as it is now
   if (!state_.joined || !send(rendezvous::Ask{id, question})) {
-    return asker->say(
-        live::error_json(state_.joined ? "no coordinator: an election is under way; try again in a few seconds"
-                                       : "this node has not joined its job yet"),
-        false);
+    asker->say(live::error_json(state_.joined ? "no coordinator: an election is under way; try again in a few seconds"
+                                              : "this node has not joined its job yet"),
+               false);
+    return;
   }
   auto waiting = std::make_unique<Waiting>(io_);
   waiting->asker = asker;
-  waiting->patience = quick ? kQuickPatience : kLongPatience;
+  waiting->again = what == live::Question::What::follow ? question : "";
+  waiting->patience = is_passed_on(what) ? kLongPatience : kQuickPatience;
   waiting->deadline.after(waiting->patience, [this, id] { give_up(id); });
   waiting_.emplace(id, std::move(waiting));
 }

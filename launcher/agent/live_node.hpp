@@ -59,7 +59,7 @@ class LiveNode {
   void on_pace(rendezvous::Pace const& pace);
   void on_coordinator_question(rendezvous::Ask const& ask);
   void on_coordinator_answer(rendezvous::Told const& told);
-  void ask_coordinator(std::shared_ptr<Asker> const& asker, std::string const& question, bool quick);
+  void ask_coordinator(std::shared_ptr<Asker> const& asker, std::string const& question, live::Question::What what);
   void give_up(std::uint64_t id);
 
   boost::asio::io_context& io_;

@@ -190,4 +190,8 @@ std::string lines_json(Live const& live, Facts const& facts, std::uint64_t after
   return text;
 }
 
+std::uint64_t known_to(Question const& question, Facts const& facts) {
+  return question.nonce == facts.nonce ? question.number : 0;
+}
+
 }  // namespace cxxrun::launcher::live

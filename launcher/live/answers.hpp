@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/live/live.hpp"
+#include "launcher/live/question.hpp"
 #include "src/base/core/time.hpp"
 
 namespace cxxrun::launcher::live {
@@ -44,5 +45,7 @@ struct Tail {
 [[nodiscard]] std::string tail_json(std::uint32_t rank, std::string const& host, Tail const& tail);
 /// {"nonce": …}, and a line for each event after number `after`, with "number" first.
 [[nodiscard]] std::string lines_json(Live const& live, Facts const& facts, std::uint64_t after);
+/// The last of this coordinator's events that is known to whoever asks `follow`.
+[[nodiscard]] std::uint64_t known_to(Question const& question, Facts const& facts);
 
 }  // namespace cxxrun::launcher::live

@@ -10,14 +10,14 @@ namespace {
 
 struct Form {
   char const* word;
-  std::size_t words;           ///< number of words, including `word`
-  bool place_follows = false;  ///< one more may follow: a place
+  std::size_t words;      ///< number of words, including `word`
+  bool one_more = false;  ///< another one may come: a place, of follow a nonce
 };
 /// By Question::What.
 constexpr std::array<Form, 11> kForms{{{"who", 1},
                                        {"status", 1},
                                        {"events", 2},
-                                       {"follow", 2},
+                                       {"follow", 2, true},
                                        {"stacks", 2},
                                        {"native", 2},
                                        {"logs", 3, true},
@@ -71,7 +71,7 @@ std::optional<Question> parse_question(std::string_view text) {
   auto const words = split(text, ' ');
   auto const* const form = std::find_if(kForms.begin(), kForms.end(), [&](Form const& each) {
     return words.front() == each.word &&
-           (words.size() == each.words || (each.place_follows && words.size() == each.words + 1));
+           (words.size() == each.words || (each.one_more && words.size() == each.words + 1));
   });
   if (form == kForms.end()) {
     return std::nullopt;
@@ -95,8 +95,12 @@ std::optional<Question> parse_question(std::string_view text) {
     question.number = *number;
   }
   if (words.size() > form->words) {
-    question.place = parse_place(words.back());
-    if (!question.place) {
+    if (question.what == Question::What::follow) {
+      question.nonce = words.back();
+    } else {
+      question.place = parse_place(words.back());
+    }
+    if (question.nonce.empty() && !question.place) {
       return std::nullopt;
     }
   }
@@ -116,6 +120,7 @@ std::string question_text(Question const& question) {
   if (has_number(question.what)) {
     text += " " + std::to_string(question.number);
   }
+  text += question.nonce.empty() ? "" : " " + question.nonce;
   return text + (question.place ? " " + place_text(*question.place) : "");
 }
 

@@ -3,7 +3,8 @@
 //   who              the job of this agent; the agent answers by itself
 //   status           the live table
 //   events AFTER     events after number AFTER, as far as they are kept
-//   follow AFTER     the same, once there is one; without one the answer comes after a few seconds
+//   follow AFTER NONCE   the same, and on to the verdict; NONCE: of the coordinator that counts so, without it or of
+//                    another one AFTER is 0
 //   stacks all       the stacks of all workers; `stacks 3,5`: of these ranks
 //   native all       the same by the debugger, for which each worker stands still
 //   logs RANK BYTES  the last bytes of the log files of a worker; `logs RANK BYTES PLACE`: what it has written since
@@ -57,6 +58,7 @@ struct Question {
   std::vector<std::uint32_t> ranks;              ///< at most kMostRanks; empty: all
   std::optional<LogPlace> place = std::nullopt;  ///< of logs
   std::string node = {};                         ///< of drain; no blank in it
+  std::string nonce = {};                        ///< of follow; no blank in it; "": none is known
   bool operator==(Question const&) const = default;
 };
 inline constexpr std::size_t kMostRanks = 64;

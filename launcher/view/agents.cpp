@@ -15,7 +15,6 @@
 #include "src/base/os/local_socket.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/system.hpp"
-#include "src/base/worker/agent_packets.hpp"
 
 namespace cxxrun::launcher::view {
 namespace {
@@ -106,30 +105,39 @@ std::vector<AgentSocket> find_agents() {
   return found;
 }
 
+Result<os::UniqueFd> begin_asking(AgentSocket const& agent, std::string const& question, TimePoint until) {
+  auto connection = call(agent, until);
+  if (connection && os::send_packet(connection->get(), encode(worker::FromWorker(worker::Question{question}))) < 0) {
+    return fail(Errc::closed, "the agent on this node has ended", errno);
+  }
+  return connection;
+}
+
+Result<worker::Answer> next_part(int connection, TimePoint until) {
+  if (!set_patience(connection, until)) {
+    return out_of_time();
+  }
+  std::vector<char> bytes(worker::kMostBytes);
+  os::UniqueFd none;
+  auto const got = os::receive_packet(connection, bytes, none);
+  if (got < 0 && errno == EAGAIN) {
+    return out_of_time();
+  }
+  auto packet = got > 0 ? worker::decode_from_agent({bytes.data(), static_cast<std::size_t>(got)}) : std::nullopt;
+  auto* const part = packet ? std::get_if<worker::Answer>(&*packet) : nullptr;
+  return part != nullptr ? Result<worker::Answer>(std::move(*part)) : fail(Errc::closed, "no agent answers there");
+}
+
 Result<std::string> ask(AgentSocket const& agent, std::string const& question, TimePoint until) {
-  auto const connection = call(agent, until);
+  auto const connection = begin_asking(agent, question, until);
   if (!connection) {
     return connection.error();
   }
-  if (os::send_packet(connection->get(), encode(worker::FromWorker(worker::Question{question}))) < 0) {
-    return fail(Errc::closed, "the agent on this node has ended", errno);
-  }
   std::string answer;
-  std::vector<char> bytes(worker::kMostBytes);
   while (answer.size() < kMostAnswer) {
-    if (!set_patience(connection->get(), until)) {
-      return out_of_time();
-    }
-    os::UniqueFd none;
-    auto const got = os::receive_packet(connection->get(), bytes, none);
-    if (got < 0 && errno == EAGAIN) {
-      return out_of_time();
-    }
-    auto const packet =
-        got > 0 ? worker::decode_from_agent({bytes.data(), static_cast<std::size_t>(got)}) : std::nullopt;
-    auto const* const part = packet ? std::get_if<worker::Answer>(&*packet) : nullptr;
-    if (part == nullptr) {
-      return fail(Errc::closed, "no agent answers there");
+    auto const part = next_part(connection->get(), until);
+    if (!part) {
+      return part.error();
     }
     answer += part->text;
     if (!part->more) {

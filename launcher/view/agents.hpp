@@ -11,6 +11,8 @@
 
 #include "cxxrun/error.hpp"
 #include "src/base/core/time.hpp"
+#include "src/base/os/fd.hpp"
+#include "src/base/worker/agent_packets.hpp"
 
 namespace cxxrun::launcher::view {
 
@@ -33,5 +35,8 @@ struct AgentSocket {
 /// Asks one question, and returns the whole answer. Blocks until `until` at most. Errors: closed (not a socket for
 /// questions, or the agent has ended), permission (another user's agent), timeout, protocol (no end of the answer).
 [[nodiscard]] Result<std::string> ask(AgentSocket const& agent, std::string const& question, TimePoint until);
+/// The same in two steps: the connection on which the question has been asked, and the next part of the answer.
+[[nodiscard]] Result<os::UniqueFd> begin_asking(AgentSocket const& agent, std::string const& question, TimePoint until);
+[[nodiscard]] Result<worker::Answer> next_part(int connection, TimePoint until);
 
 }  // namespace cxxrun::launcher::view

@@ -88,8 +88,11 @@ int show_events(Job const& job, CtlOptions const& options) {
   using What = live::Question::What;
   Complaints complaints(job.who.run_id);
   Bookmark mark;
+  EventStream stream;
   for (;;) {
-    auto const answer = ask(job, {mark.after() > 0 ? What::follow : What::events, mark.after(), {}});
+    auto const answer = options.follow
+                            ? stream.next(job, {What::follow, mark.after(), {}, std::nullopt, "", mark.nonce})
+                            : ask(job, {What::events, 0, {}});
     bool const ended = !answer && answer.error().code == Errc::closed && !mark.nonce.empty();
     if (!answer && (!options.follow || mark.nonce.empty() || ended)) {
       complaints.say({ended ? "the agent on this node has ended, and has told of no verdict; others may go on"
@@ -97,9 +100,7 @@ int show_events(Job const& job, CtlOptions const& options) {
       return kExitSystem;
     }
     auto events = answer ? read_events(*answer) : Events{{{}, {answer.error().context}}, "", 0};
-    if (!advance(mark, events)) {
-      continue;
-    }
+    advance(mark, events);
     if (options.follow && events.missed > 0) {
       events.errors.push_back(counted(events.missed, "event") + " left out: so many at once are not kept");
     }
@@ -114,8 +115,8 @@ int show_events(Job const& job, CtlOptions const& options) {
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || over) {
       return 0;  // main() looks at the output
     }
-    if (!events.errors.empty() || mark.after() == 0) {
-      std::this_thread::sleep_for(kBetween);  // there is no coordinator, or no event yet
+    if (!events.errors.empty()) {
+      std::this_thread::sleep_for(kBetween);  // there is no coordinator
     }
   }
 }

@@ -142,11 +142,43 @@ Result<std::string> ask(Job const& job, live::Question const& question) {
                    : view::ask(job.agent, question_text(question), until);
 }
 
+Result<std::string> EventStream::next(Job const& job, live::Question const& question) {
+  if (job.relay) {
+    return ask(job, question);  // the stream is there
+  }
+  auto const until = Clock::now() + patience_for(question);
+  for (;;) {
+    bool const begins = !connection_;
+    if (begins) {
+      auto begun = begin_asking(job.agent, question_text(question), until);
+      if (!begun) {
+        return begun.error();
+      }
+      connection_ = std::move(*begun);
+      rest_.clear();
+    }
+    auto const part = next_part(connection_.get(), until);
+    if (!part || !part->more) {
+      connection_.reset();
+    }
+    if (!part && (begins || part.error().code != Errc::closed)) {
+      return part.error();
+    }
+    rest_ += part ? part->text : "";  // nothing: the agent has ended, or hung up on a program that did not read
+    if (auto const end = rest_.rfind('\n'); part && end != std::string::npos) {
+      auto const lines = rest_.substr(0, end + 1);
+      rest_.erase(0, end + 1);
+      return lines;
+    }
+  }
+}
+
 void serve_relay(std::vector<Job> const& jobs) {
   std::string found;
   for (auto const& job : jobs) {
     found += live::who_json(job.who.run_id, job.who.step, job.who.host) + "\n";
   }
+  std::vector<EventStream> streams(jobs.size());
   LineReader questions(STDIN_FILENO);
   bool heard = write_answer(STDOUT_FILENO, found);
   while (heard) {
@@ -157,7 +189,9 @@ void serve_relay(std::vector<Job> const& jobs) {
     if (!question || *index >= jobs.size()) {
       return;
     }
-    auto const answer = ask(jobs[*index], *question);
+    auto const& job = jobs[*index];
+    auto const answer =
+        question->what == live::Question::What::follow ? streams[*index].next(job, *question) : ask(job, *question);
     if (!answer && answer.error().code == Errc::closed) {
       return;  // to the one that asks it is as if the agent's socket had closed
     }

@@ -12,6 +12,7 @@
 #include "launcher/view/agents.hpp"
 #include "launcher/view/relay.hpp"
 #include "launcher/view/table.hpp"
+#include "src/base/os/fd.hpp"
 
 namespace cxxrun::launcher::view {
 
@@ -39,6 +40,18 @@ struct FoundJobs {
 
 /// Asks the job, and returns the answer. Errors: as `ask` of agents.hpp.
 [[nodiscard]] Result<std::string> ask(Job const& job, live::Question const& question);
+
+/// An answer to `follow`, which goes on while the program does something else: what comes meanwhile waits in the
+/// kernel, also when the agent has ended.
+class EventStream {
+ public:
+  /// Its next lines, or after its end those of the answer to `question`. Blocks until there are some. Errors: as `ask`.
+  [[nodiscard]] Result<std::string> next(Job const& job, live::Question const& question);
+
+ private:
+  os::UniqueFd connection_;
+  std::string rest_;  ///< the begin of a line
+};
 
 /// Answers the questions that come in at standard input (relay.hpp), until it ends.
 void serve_relay(std::vector<Job> const& jobs);

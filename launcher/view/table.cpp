@@ -297,21 +297,16 @@ std::string events_file(std::vector<Event> const& events) {
   return text;
 }
 
-bool advance(Bookmark& mark, Events& events) {
-  auto const asked = mark.after();
-  if (!events.nonce.empty()) {  // else nobody coordinates now
+void advance(Bookmark& mark, Events& events) {
+  if (!events.nonce.empty()) {  // else nobody coordinates now, or a part of the answer goes on
     mark.nonce = events.nonce;
   }
   auto const known = mark.after();
-  if (known < asked) {
-    return false;  // those between are not in the answer
-  }
   std::erase_if(events.items, [known](Event const& event) { return event.number <= known; });
   if (!events.items.empty()) {
     events.missed = known > 0 ? events.items.front().number - known - 1 : 0;
     mark.read[mark.nonce] = events.items.back().number;
   }
-  return true;
 }
 
 std::string table_json(Table const& table, std::string const& says, bool well) {

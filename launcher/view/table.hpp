@@ -147,9 +147,9 @@ struct Bookmark {
   /// The number to ask with.
   [[nodiscard]] std::uint64_t after() const;
 };
-/// Moves it behind the answer to a question with mark.after(), and drops the events that have been read. False: the
-/// answer is another coordinator's, which is to be asked again.
-[[nodiscard]] bool advance(Bookmark& mark, Events& events);
+/// Moves it behind these lines of the answer to a question with mark.after() and mark.nonce, and drops the events that
+/// have been read.
+void advance(Bookmark& mark, Events& events);
 
 /// One line of JSON for programs (docs/use/live.md). `says`, `well`: the Judgement.
 [[nodiscard]] std::string table_json(Table const& table, std::string const& says, bool well);

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 
 import jobs
@@ -99,19 +100,57 @@ class Events(Following):
     def start_apart(self, *arguments, **more):
         """An agent that cxxrunctl does not find by itself, so that it asks another one of this machine."""
         real, jobs.CXXRUN = jobs.CXXRUN, self.path("apart")
-        os.symlink(real, jobs.CXXRUN)
+        if not os.path.exists(jobs.CXXRUN):
+            os.symlink(real, jobs.CXXRUN)
         try:
             return self.start_node(*arguments, **more)
         finally:
             jobs.CXXRUN = real
 
-    def kept(self):
+    def kept(self, logs="logs"):
         """Of each coordinator, by its host's directory: the events that it has written."""
         files = collections.defaultdict(list)
-        for root, _, names in os.walk(self.path("logs")):
+        for root, _, names in os.walk(self.path(logs)):
             for line in jobs.read(os.path.join(root, "events.jsonl")).splitlines()[1:] if "events.jsonl" in names else []:
                 files[root].append(line)
         return files
+
+    def test_the_end_is_told_on_each_node_and_waits_for_nobody(self):
+        for name, nnodes, asks_first in (("a", "2", True), ("b", "2", False), ("c", "1:2", True), ("d", "1:2", False)):
+            with self.subTest(nnodes=nnodes, asks_first=asks_first):
+                self.follow_to_the_end(name, nnodes, asks_first)
+
+    def follow_to_the_end(self, name, nnodes, asks_first):
+        """Whoever follows stands still from before a restart to the end of both agents, and asks nothing meanwhile."""
+        self.make_gate("fail" + name)
+        self.make_gate("end" + name)
+        script = self.worker(f"note up{name}; gate fail{name}; [ $CXXRUN_GENERATION$RANK != 10 ] || exit 3; gate end{name}",
+                             "worker" + name)
+        def start(which, asked):
+            begin = self.start_node if asked else self.start_apart
+            return begin("--rdzv-id", self.run_id(), "--nproc-per-node=1", "--max-restarts=1", "--log-dir",
+                         self.path(f"logs{name}/{which}"), *([] if nnodes == "2" else ["--join-window=60"]), script, nnodes=nnodes)
+        first = start("first", asks_first)  # it coordinates
+        first.says("waiting for")
+        second = start("second", not asks_first)
+        self.await_events(2, "up" + name)
+        follow = self.follow("events")
+        told = []
+        while not told or json.loads(told[-1])["kind"] != "started":
+            told.append(follow.stdout.readline())
+        follow.send_signal(signal.SIGSTOP)
+        os.waitpid(follow.pid, os.WUNTRACED)
+        self.open_gate("fail" + name)
+        self.await_events(2, "up" + name, generation=2)
+        self.open_gate("end" + name)
+        self.assert_codes([0, 0], first, second)
+        follow.send_signal(signal.SIGCONT)
+        rest, said = self.finish(follow)
+        self.assertEqual(said, "")
+        told = [json.loads(line) for line in told + rest]
+        [kept] = self.kept("logs" + name).values()
+        self.assertEqual(told, [json.loads(line) for line in kept])
+        self.assertEqual((told[-1]["kind"], [event["kind"] for event in told].count("started")), ("verdict", 2))
 
     def test_none_comes_twice_and_none_is_missing_when_the_coordinator_is_killed(self):
         script = self.python_worker(TRAINER, "train.py")
@@ -144,7 +183,7 @@ class Events(Following):
         self.assertEqual(len(kept), 2, kept)  # the second one is elected by both
         before, after = sorted(kept, key=lambda lines: any('"took_over"' in line for line in lines))
         self.assertEqual(told[:len(before)], before)
-        # The job may be over before the last question is asked.
+        # The node that is asked may leave before the job is over.
         self.assertEqual(told[len(before):], after[:len(told) - len(before)])
         self.assertTrue(any('"took_over"' in line for line in told), told)
 

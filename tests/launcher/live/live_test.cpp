@@ -371,6 +371,13 @@ TEST_CASE("live: the last thousand events are kept, by numbers that go on") {
   CHECK(job.json()["events"].size() == 20);
 }
 
+TEST_CASE("live: a number of an event means nothing to another coordinator") {
+  Facts const facts{"r", "h", "p", {}, "n1"};
+  CHECK(known_to({Question::What::follow, 7, {}, std::nullopt, "", "n1"}, facts) == 7);
+  CHECK(known_to({Question::What::follow, 7, {}, std::nullopt, "", "n2"}, facts) == 0);
+  CHECK(known_to({Question::What::follow, 7, {}}, facts) == 0);
+}
+
 TEST_CASE("live: whoever was elected knows of the time before, and names nobody until the pulses come") {
   Job job;
   rendezvous::History known;
