@@ -243,7 +243,7 @@ struct WorkerLinks::Impl {
       return made.error().message();
     }
     made->get()->over.store(is_over && link.survives ? generation : 0);
-    made->get()->ends.store(is_ending ? 1 : 0);
+    made->get()->ends.store(is_ending || (is_over && !link.survives) ? 1 : 0);
     if (!send_packet(link.connection->native_handle(), worker::Welcome{}, made->fd.get())) {
       return "it does not read its answer";
     }
@@ -307,8 +307,10 @@ void WorkerLinks::over() {
   for (auto const& [local_rank, link] : impl_->links) {
     if (link.survives) {
       link.page.get()->over.store(impl_->generation);
-      link.page.ring();
+    } else {
+      link.page.get()->ends.store(1);
     }
+    link.page.ring();
   }
 }
 

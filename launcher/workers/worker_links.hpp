@@ -61,7 +61,8 @@ class WorkerLinks {
   void begin(std::uint64_t generation);
   /// Forgets the worker of this local rank, because a new process takes its place.
   void forget(std::uint32_t local_rank);
-  /// Tells surviving workers that the newest generation is over.
+  /// Tells surviving workers that the newest generation is over, and the others that they are to end; also those that
+  /// register later in this generation.
   void over();
   /// Tells all workers that there will be no other generation, also those that register later in this one.
   void ends();

@@ -50,7 +50,7 @@ struct ControlPage {
   std::atomic<std::uint64_t> over{0};
   /// Increased when the job wants a checkpoint now, for example because its time limit is near.
   std::atomic<std::uint32_t> checkpoints{0};
-  /// Not 0: the job ends, and no generation follows.
+  /// Not 0: no generation follows for this process. It is to save and to end.
   std::atomic<std::uint32_t> ends{0};
 
   // Written by the worker.

@@ -185,23 +185,28 @@ TEST_CASE("worker_links: every word of the agent rings the bell") {
   CHECK((mapped.page->asked == 3 && mapped.page->bell == 4));
 }
 
-TEST_CASE("worker_links: the end of a generation is said to those that survive, also when they come late") {
+TEST_CASE(
+    "worker_links: at the end of a generation those that survive hear of it, others that they end, also late ones") {
   LinksBench bench;
   auto const stays = bench.registered(false);
   Mapped const other(hear(stays.get()).memory.get());
   CHECK(bench.survivors.empty());
   bench.links->over();
-  CHECK(other.page->over == 0);
+  CHECK((other.page->over == 0 && other.page->ends == 1 && other.page->bell == 1));
   bench.me = 0;
   auto const late = bench.registered();
   Mapped const mapped(hear(late.get()).memory.get());
-  CHECK(mapped.page->over == 3);
+  CHECK((mapped.page->over == 3 && mapped.page->ends == 0));
+  bench.me = 3;
+  auto const leaves = bench.registered(false);
+  Mapped const left(hear(leaves.get()).memory.get());
+  CHECK((left.page->over == 0 && left.page->ends == 1));
   bench.links->begin(4);
   bench.me = 2;
   auto const next = bench.connect();
   bench.say(next.get(), worker::Register{4, 0, true});
   Mapped const newer(hear(next.get()).memory.get());
-  CHECK(newer.page->over == 0);
+  CHECK((newer.page->over == 0 && newer.page->ends == 0));
 }
 
 TEST_CASE("worker_links: who has parked hears of the next generation; of an older one nothing is heard") {
