@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import unittest
-from unittest import mock
 
 import jobs
 from jobs import GUARD, wait_until
@@ -250,13 +249,6 @@ class Changes(LiveCase):
         self.assertRegex(job.stderr, rf"restarted {by}")
         self.assertRegex(job.stderr, rf"stopped {by}")
         self.ctl("stop", me, "--yes", code=113)
-
-    def start_named(self, name, *arguments):
-        """A node of that name on this machine."""
-        cxxrun = jobs.CXXRUN
-        with mock.patch("jobs.CXXRUN", "unshare"):
-            return self.start("--uts", "sh", "-c", 'hostname "$1" && shift && exec "$@"', "sh", name, cxxrun, "--nnodes", "2:3",
-                              "--rdzv-endpoint", f"127.0.0.1:{self.port}", "--rdzv-id", self.run_id(), *arguments)
 
     @unittest.skipUnless(os.geteuid() == 0, "takes root: nodes with names of their own")
     def test_a_node_is_drained_for_good_and_the_others_go_on(self):
