@@ -100,7 +100,7 @@ class Verbs(LiveCase):
         """Of two ranks each. The first one coordinates."""
         self.begin_anew()
         for host in "abc"[:count]:
-            self.start_node("--nproc-per-node=2", "--rdzv-id", self.run_id(), "--max-restarts=0", "--log-level=debug",
+            self.start_node("--nproc-per-node=2", "--rdzv-id", self.run_id(), "--max-restarts=0", "--heartbeat-timeout=60", "--log-level=debug",
                             "--log-dir", self.path("logs"), "--no-python", *arguments, nnodes=str(count), env={"CXXRUN_HOST_ID": host})
             self.agents[0].says("waiting for ")
         return list(self.agents)
@@ -225,7 +225,7 @@ class Verbs(LiveCase):
         """A job of three nodes and as many spares as are to be drained: each that leaves is followed by one of them."""
         self.begin_anew()
         names = [f"node{number}" for number in range(3 + drains)]
-        agents = {name: self.start_named(name, "--nproc-per-node=1", "--max-restarts=0", "--log-level=debug", "--log-dir",
+        agents = {name: self.start_named(name, "--nproc-per-node=1", "--max-restarts=0", "--heartbeat-timeout=60", "--log-level=debug", "--log-dir",
                                          self.path("logs"), "--no-python", FALLING, "shrink") for name in names}
         done, drained = collections.Counter(), []
         self.await_events(3, "stepped")

@@ -1,8 +1,9 @@
-// A worker that trains nothing: each of 20 steps is one all_reduce of 25 floats. Usage: astray_worker HOW
+// A worker that trains nothing: each of 20 steps is one all_reduce of 25 floats. Usage: astray_worker HOW [RANK FACTOR]
 //
 //   astray    rank 3 of the first generation does not come to its ninth step
 //   stopped   it stops itself (SIGSTOP) instead
 //   saves     rank 0 saves checkpoints there, in $DIR/saved, for 20 ms and more
+//   late      each sleeps for 50 ms in a step, as if it computed, and RANK for FACTOR times as long; without an end
 // It notes "GENERATION RANK WORD…" in $DIR/events: `begins PID` in the first generation, `astray PID`, and
 // `finished PID SUM` at the end.
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unistd.h>
 
 #include "cxxrun/checkpoint.hpp"
@@ -22,6 +24,7 @@ namespace {
 
 constexpr std::uint64_t kSteps = 20;
 constexpr std::uint64_t kAstray = 8;
+constexpr std::chrono::duration<double, std::milli> kComputing{50};
 
 std::string path_of(char const* name) {
   return std::string(std::getenv("DIR")) + "/" + name;  // NOLINT(concurrency-mt-unsafe)
@@ -35,7 +38,7 @@ void note(cxxrun::Communicator const& comm, std::string const& words) {
 
 class Sums final : public cxxrun::ElasticTask {
  public:
-  explicit Sums(std::string_view how) : how_(how) {}
+  Sums(std::string_view how, int late, double factor) : how_(how), late_(late), factor_(factor) {}
 
   [[nodiscard]] std::uint64_t completed() const override { return state_.step; }
   void attach(cxxrun::Communicator& comm) override {
@@ -50,7 +53,9 @@ class Sums final : public cxxrun::ElasticTask {
     if (comm.generation() == 1 && state_.step == 0) {
       note(comm, "begins " + std::to_string(getpid()));
     }
-    if (how_ == "saves" && comm.rank() == 0 && state_.step == kAstray) {
+    if (how_ == "late") {
+      std::this_thread::sleep_for(kComputing * (comm.rank() == late_ ? factor_ : 1));
+    } else if (how_ == "saves" && comm.rank() == 0 && state_.step == kAstray) {
       save(comm);
     } else if (how_ != "saves" && comm.generation() == 1 && comm.rank() == 3 && state_.step == kAstray) {
       go_astray(comm);
@@ -59,6 +64,9 @@ class Sums final : public cxxrun::ElasticTask {
     comm.all_reduce(values_);
     ++state_.step;
     state_.sum += static_cast<std::uint64_t>(values_.back());
+    if (how_ == "late") {
+      return true;
+    }
     if (state_.step == kSteps) {
       note(comm, "finished " + std::to_string(getpid()) + " " + std::to_string(state_.sum));
     }
@@ -89,6 +97,8 @@ class Sums final : public cxxrun::ElasticTask {
     std::uint64_t sum = 0;
   };
   std::string_view how_;
+  int late_;
+  double factor_;
   State state_;
   cxxrun::Arena arena_;
   std::span<float> values_;
@@ -97,7 +107,7 @@ class Sums final : public cxxrun::ElasticTask {
 }  // namespace
 
 int main(int count, char** words) {
-  Sums sums(count > 1 ? words[1] : "");
+  Sums sums(count > 1 ? words[1] : "", count > 3 ? std::atoi(words[2]) : -1, count > 3 ? std::atof(words[3]) : 1);
   cxxrun::Communicator::Options options;
   options.backend = cxxrun::Backend::host;
   try {
