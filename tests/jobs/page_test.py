@@ -1,5 +1,6 @@
 """cxxrunctl page and metrics beside jobs that run. Usage: page_test.py CXXRUN CXXRUNCTL"""
 import http.client
+import http.server
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import unittest
 import urllib.parse
@@ -36,6 +38,46 @@ def promtool(text):
     if shutil.which("promtool"):
         done = subprocess.run(["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=GUARD)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), done
+
+
+class Proxy(http.server.ThreadingHTTPServer):
+    """Has the page of a port below a path, as JupyterHub does. `holds`: it passes on whole answers alone, so nothing of a
+    stream before its end."""
+    daemon_threads = True
+
+    def __init__(self, port, holds):
+        self.page_port, self.holds, self.below, self.asked, self.strays = port, holds, f"/user/me/proxy/{port}/", [], []
+        super().__init__(("127.0.0.1", 0), Passing)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Passing(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        ours = self.path.startswith(self.server.below)
+        path = "/" + self.path.removeprefix(self.server.below) if ours else self.path
+        (self.server.asked if ours else self.server.strays).append(path)
+        if not ours:
+            self.send_response(204)
+            return self.end_headers()
+        page = http.client.HTTPConnection("127.0.0.1", self.server.page_port)
+        try:
+            page.request("GET", path, headers={name: value for name, value in self.headers.items() if name != "Connection"})
+            answer = page.getresponse()
+            parts = [answer.read()] if self.server.holds else iter(lambda: answer.read1(65536), b"")
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("connection", "content-length", "transfer-encoding"):
+                    self.send_header(name, value)
+            self.end_headers()
+            for part in parts:
+                self.wfile.write(part)
+        except (OSError, http.client.HTTPException):
+            pass  # one of the two ends has gone
+        finally:
+            page.close()
+
+    def log_message(self, *_):
+        pass
 
 
 class PageCase(LiveCase):
@@ -69,11 +111,19 @@ class PageCase(LiveCase):
         connection.close()
         return answer.status, text
 
-    def stream(self):
+    def put_proxy(self, holds=False):
+        """Before the page: requests go through it from now on."""
+        proxy = Proxy(self.http_port, holds)
+        self.addCleanup(proxy.server_close)
+        self.addCleanup(proxy.shutdown)
+        self.http_port = proxy.server_address[1]
+        return proxy
+
+    def stream(self, path="/live"):
         """A viewer: its connection, and a file of what comes."""
         viewer = socket.create_connection(("127.0.0.1", self.http_port), timeout=GUARD)
         self.addCleanup(viewer.close)
-        viewer.sendall(f"GET /live HTTP/1.1\r\nHost: x\r\nX-Cxxrun-Token: {self.token}\r\n\r\n".encode())
+        viewer.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nX-Cxxrun-Token: {self.token}\r\n\r\n".encode())
         return viewer
 
     def news(self, file):
@@ -179,6 +229,24 @@ class Page(PageCase):
         self.open_page("--port", str(self.http_port))
         self.assertEqual((self.ask("/state")[0], self.ask("/state", token=old)[0]), (200, 401))
         self.end(job)
+        self.leave()
+
+    def test_it_is_seen_below_a_path_of_a_proxy_that_has_a_token_of_its_own(self):
+        job = self.begin_job(1)
+        self.open_page()
+        proxy = self.put_proxy()
+        of_hub = {"Authorization": "token of-the-hub"}
+        status, page = self.ask(proxy.below, token=None, headers=of_hub)
+        self.assertEqual((status, proxy.asked), (200, ["/"]))
+        self.assertNotRegex(page, r"""(fetch\(|href=|src=)["'`]?(/|http)""")
+        for path in ("state", "live", "logs?rank=0"):
+            self.assertEqual(self.ask(proxy.below + path, token=None, headers=of_hub)[0], 401, path)
+        self.assertEqual(json.loads(self.ask(proxy.below + "state", headers=of_hub)[1])["run"], self.run_id())
+        self.assertIn("red", self.ask(proxy.below + "logs?rank=0", headers=of_hub)[1])
+        events = self.news(self.stream(proxy.below + "live").makefile("rb"))
+        self.assertEqual([next(events)[0] for _ in range(3)], ["all", "tick", "tick"])
+        self.end(job)
+        self.assertEqual(list(events)[-1][0], "over")
         self.leave()
 
     def test_a_port_that_is_taken_and_a_file_that_cannot_be_written_are_said(self):
@@ -322,6 +390,26 @@ class InBrowser(PageCase):
         self.assertEqual(tab.value("document.querySelectorAll('#node-rows tr').length"), 1)
         self.assertEqual(tab.said, [])
         self.leave()
+
+    @unittest.skipUnless(browser.PROGRAM, "Debian: chromium")
+    def test_a_real_browser_shows_it_through_a_proxy_also_through_one_that_holds_streams_back(self):
+        job = self.begin_job(1)
+        tab = browser.Browser()
+        self.addCleanup(tab.close)
+        for holds in (False, True):
+            self.open_page()
+            proxy = self.put_proxy(holds)
+            tab.show("about:blank", 1280)
+            tab.show(f"http://127.0.0.1:{self.http_port}{proxy.below}#{self.token}", 1280)
+            tab.await_value("typeof v === 'object' && v && v.run && cells.length === 1")
+            tab.await_value(f"v.steps > {tab.value('v.steps') or 0}")
+            self.assertEqual((tab.value("location.pathname"), tab.value("location.hash")), (proxy.below, ""))
+            self.assertIn("/state" if holds else "/live", proxy.asked)
+            self.assertLessEqual(set(proxy.strays), {"/favicon.ico"})
+            self.assertEqual(tab.said, [])
+            self.page.send_signal(signal.SIGINT)
+            self.leave()
+        self.end(job)
 
     @unittest.skipUnless(shutil.which("prometheus"), "Debian: prometheus")
     def test_prometheus_scrapes_it(self):
