@@ -1,11 +1,26 @@
 """Where a cxxrun is that srun has not started as a task: in a worker, beside the allocation, in a shell of a step.
 Usage: places_test.py CXXRUN"""
+import json
+import os
+import re
+import signal
+
 import slurm_case
 from slurm_case import SlurmCase
 
 
 def setUpModule():
     slurm_case.use_cluster(nodes=2)
+
+
+# On the node where the page is: its answer at /state.
+FETCH = """
+import http.client, sys
+page = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=30)
+page.request("GET", "/state", headers={"X-Cxxrun-Token": sys.argv[2]})
+answer = page.getresponse()
+print(answer.status, answer.read().decode())
+"""
 
 
 class Places(SlurmCase):
@@ -52,11 +67,41 @@ class Places(SlurmCase):
         self.assertEqual(away.code, 0, away)
         self.assertIn("I am 1\n", away.out)
         self.assertNotIn("I am 0\n", away.out)
+        self.check_page(job)
+        self.check_top(job)
         away = self.login("cxxrunctl", "status", "99999")
         self.assertEqual(away.code, 113, away)
         self.assertIn("no job 99999 of yours runs on this node, and squeue lists none elsewhere", away.err)
         self.open_gate("hold")
         self.wait_job(job, "COMPLETED")
+
+    def check_page(self, job):
+        """On the login node, of a job of two nodes with a rank each."""
+        page = self.start("cxxrunctl", "page", job)
+        page.says("and then the same address")
+        port, token = re.search(r"http://127\.0\.0\.1:(\d+)/#([0-9a-f]{32}) ", page.out).groups()
+        for key, status in ((token, "200"), ("0" * 32, "401")):
+            done = self.login("/usr/bin/python3", "-c", FETCH, port, key)
+            self.assertEqual((done.code, done.out[:3]), (0, status), done)
+            if status == "200":
+                state = json.loads(done.out[4:])
+                self.assertEqual((state["run"], state["hosts"], state["counts"]), (f"{job}.0", ["node1", "node2"], [1, 1]))
+        page.kill(signal.SIGINT)
+        self.assertEqual((page.wait(), page.err), (0, ""))
+
+    def check_top(self, job):
+        os.mkfifo(self.path("keys"))
+        keys = os.open(self.path("keys"), os.O_RDWR)
+        self.gates.append(keys)
+        top = self.start("script", "-qec", f"stty rows 24 cols 80; exec cxxrunctl top {job}", "/dev/null",
+                         env={"TERM": "xterm", "LANG": "C"}, stdin=self.path("keys"))
+        top.says("node2 ")
+        slurm_case.wait_until(lambda: top.out.count("\x1b[H") > 2, "two screens are whole")
+        os.write(keys, b"q")
+        self.assertEqual(top.wait(), 0, top.out)
+        screen = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", top.out.split("\x1b[H")[-2]).replace("\r", "").split("\n")
+        self.assertRegex(screen[0], rf"^{job}\.0 runs for ")
+        self.assertEqual((len(screen), max(map(len, screen)) <= 80), (24, True), screen)
 
     def test_a_shell_beside_the_allocation_is_told_where_its_workers_run(self):
         done = self.salloc("-N1", "cxxrun", "true")
