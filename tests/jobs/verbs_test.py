@@ -87,6 +87,9 @@ class Verbs(LiveCase):
 
     # ---- jobs
 
+    def options(self):
+        return ("--max-restarts=0", "--heartbeat-timeout=60", "--log-level=debug", "--log-dir", self.path("logs"), "--no-python")
+
     def begin_anew(self):
         """The job before is over."""
         self.port = free_port()
@@ -100,8 +103,8 @@ class Verbs(LiveCase):
         """Of two ranks each. The first one coordinates."""
         self.begin_anew()
         for host in "abc"[:count]:
-            self.start_node("--nproc-per-node=2", "--rdzv-id", self.run_id(), "--max-restarts=0", "--heartbeat-timeout=60", "--log-level=debug",
-                            "--log-dir", self.path("logs"), "--no-python", *arguments, nnodes=str(count), env={"CXXRUN_HOST_ID": host})
+            self.start_node("--nproc-per-node=2", "--rdzv-id", self.run_id(), *self.options(), *arguments, nnodes=str(count),
+                            env={"CXXRUN_HOST_ID": host})
             self.agents[0].says("waiting for ")
         return list(self.agents)
 
@@ -225,8 +228,7 @@ class Verbs(LiveCase):
         """A job of three nodes and as many spares as are to be drained: each that leaves is followed by one of them."""
         self.begin_anew()
         names = [f"node{number}" for number in range(3 + drains)]
-        agents = {name: self.start_named(name, "--nproc-per-node=1", "--max-restarts=0", "--heartbeat-timeout=60", "--log-level=debug", "--log-dir",
-                                         self.path("logs"), "--no-python", FALLING, "shrink") for name in names}
+        agents = {name: self.start_named(name, "--nproc-per-node=1", *self.options(), FALLING, "shrink") for name in names}
         done, drained = collections.Counter(), []
         self.await_events(3, "stepped")
         generation = self.table(self.run_id())["generation"]  # those that have come late may have begun another one
