@@ -200,6 +200,9 @@ int32_t cxxrun_forget(cxxrun_work* work);
 
 /* Reports that `completed` steps are done, in all generations together. Costs one store to memory. */
 int32_t cxxrun_report_step(cxxrun_comm* comm, uint64_t completed);
+/* Reports that a checkpoint is complete, and that writing it has held up this process for the last `held_ms`: so old is
+ * the state in it. One rank is enough. If several ranks write parts of it, it is complete when all have written theirs. */
+int32_t cxxrun_report_checkpoint(cxxrun_comm* comm, int64_t held_ms);
 
 enum cxxrun_wanted {
   CXXRUN_NO_CHECKPOINT = 0,

@@ -197,6 +197,8 @@ static void refusals(void) {
   GOOD(cxxrun_gate(NULL));
   GOOD(cxxrun_free(NULL));
   GOOD(cxxrun_report_step(comm, 1));
+  REFUSED(cxxrun_report_checkpoint(comm, -1), "cxxrun_report_checkpoint: held_ms is -1, not 0 or more");
+  GOOD(cxxrun_report_checkpoint(comm, INT64_MAX));
   GOOD(cxxrun_checkpoint_wanted(comm, &wanted));
   CHECK(wanted == CXXRUN_NO_CHECKPOINT);
   GOOD(cxxrun_meet(comm, facts.rank == 1 ? 4 : 3, 0, &recovery));

@@ -4,6 +4,8 @@
 
 #include "cxxrun/elastic.hpp"
 #include "cxxrun/failure.hpp"
+#include "src/base/worker/agent_link.hpp"
+#include "src/base/worker/recorder.hpp"
 #include "src/runtime/capi/guard.hpp"
 #include "src/runtime/client/access.hpp"
 #include "src/runtime/client/interruption.hpp"
@@ -166,6 +168,20 @@ std::int32_t cxxrun_gate(float* flag) {
 std::int32_t cxxrun_report_step(cxxrun_comm* comm, std::uint64_t completed) {
   return in_turn("cxxrun_report_step", comm, [&](Communicator& its) {
     its.report_step(completed);
+    return CXXRUN_OK;
+  });
+}
+
+std::int32_t cxxrun_report_checkpoint(cxxrun_comm* comm, std::int64_t held_ms) {
+  return in_turn("cxxrun_report_checkpoint", comm, [&](Communicator& /*its*/) {
+    if (held_ms < 0) {
+      refuse("cxxrun_report_checkpoint", "held_ms is " + std::to_string(held_ms) + ", not 0 or more");
+    }
+    auto const held = std::min(cxxrun::Millis(held_ms), cxxrun::kForever);
+    if (auto* const page = cxxrun::worker::process_page()) {
+      cxxrun::worker::note_checkpoint(*page, held);
+      cxxrun::worker::note_saved(*page, cxxrun::Clock::now() - held);
+    }
     return CXXRUN_OK;
   });
 }

@@ -85,7 +85,8 @@ _ARGUMENTS = {
     "all_gather": [*_CALL, c_void_p, POINTER(c_void_p)], "all_to_all": [*_CALL, c_void_p, POINTER(c_void_p)],
     "broadcast": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_void_p, POINTER(c_void_p)],
     "barrier": [c_void_p, POINTER(c_void_p)], "wait": [c_void_p, c_int64], "wait_on": [c_void_p, c_void_p],
-    "report_step": [c_void_p, c_uint64], "checkpoint_wanted": [c_void_p, POINTER(c_int32)],
+    "report_step": [c_void_p, c_uint64], "report_checkpoint": [c_void_p, c_int64],
+    "checkpoint_wanted": [c_void_p, POINTER(c_int32)],
     "meet": [c_void_p, c_uint64, c_int32, POINTER(_Recovery)],
     "sampler_next": [POINTER(_Sampler), c_uint64, c_int32, c_int32, c_int32, c_size_t, POINTER(c_uint64),
                      POINTER(c_size_t)],
@@ -347,6 +348,9 @@ class Communicator:
 
     def report_step(self, completed: int) -> None:
         _check(_lib.cxxrun_report_step(self._handle, completed))
+
+    def report_checkpoint(self, held_ms: int) -> None:
+        _check(_lib.cxxrun_report_checkpoint(self._handle, held_ms))
 
     def checkpoint_wanted(self) -> int:
         """Returns 0 for no, 1 for save, 2 for save and leave. Collective."""

@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import threading
+import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import torch
@@ -424,7 +425,9 @@ class Elastic:
         self._saved = self._completed
 
     def _write(self) -> None:
+        began = time.monotonic()
         _files.replace(str(self._checkpoint), self._pack())
+        self._carrier.comm.report_checkpoint(int(1000 * (time.monotonic() - began)))
 
     def _load(self) -> None:
         exists = self._checkpoint is not None and os.path.exists(self._checkpoint)
