@@ -56,10 +56,10 @@ class LiveCase(JobCase):
     def run_id(self):
         return self.marker
 
-    def begin(self, *arguments, ranks=2):
+    def begin(self, *arguments, ranks=2, script=TRAINER):
         """One node that trains once go() is said."""
         job = self.start_node(f"--nproc-per-node={ranks}", "--rdzv-id", self.run_id(), *arguments,
-                              *self.python_worker(TRAINER, "train.py"), nnodes="1", env=PACKAGE)
+                              *self.python_worker(script, "train.py"), nnodes="1", env=PACKAGE)
         self.await_events(ranks, "up")
         return job
 

@@ -250,6 +250,16 @@ class Changes(LiveCase):
         self.assertRegex(job.stderr, rf"stopped {by}")
         self.ctl("stop", me, "--yes", code=113)
 
+    def test_a_checkpoint_is_known_when_the_workers_that_were_asked_for_it_have_gone_on(self):
+        saves = "    cxxrun.step(step)\n    if cxxrun.checkpoint_wanted() and cxxrun.job_ends():\n        break\n"
+        job = self.begin(script=TRAINER.replace("    cxxrun.step(step)\n", saves))
+        self.go(0, 1)
+        self.await_table(self.run_id(), lambda table: table["workers"] and all(each["step"] for each in table["workers"]), "it trains")
+        self.assertNotIn("checkpoint_ago_ms", self.table(self.run_id()))
+        self.ctl("checkpoint", self.run_id(), "--yes")
+        self.await_table(self.run_id(), lambda table: "checkpoint_ago_ms" in table, "they have saved")
+        self.end(job)
+
     @unittest.skipUnless(os.geteuid() == 0, "takes root: nodes with names of their own")
     def test_a_node_is_drained_for_good_and_the_others_go_on(self):
         me, by = self.run_id(), rf"drained by uid {os.getuid()} on node\d"

@@ -311,7 +311,7 @@ if RANK == "0":  # its page says anything
     page = _page.connect()
     note("up")
     while True:
-        for offset in (_page.STEP, _page.FIRST_STEP, _page.LAST_STEP, _page.ENTERED, _page.DONE, *range(_page.IDLE, _page.FED + 1, 8)):
+        for offset in (_page.STEP, _page.FIRST_STEP, _page.LAST_STEP, _page.ENTERED, _page.DONE, *range(_page.IDLE, _page.SAVED + 1, 8)):
             page.put(offset, random.choice((0, 1, 2**63 - 1, 2**63, 2**64 - 1, random.getrandbits(64))))
         time.sleep(0.001)
 """ + TRAINER, "train.py")

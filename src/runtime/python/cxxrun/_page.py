@@ -34,6 +34,7 @@ LOOKS = 3376
 LOOKED_BEGUN = 3384
 LOOKED_AT = 3392
 FED = 3400
+SAVED = 3408
 UNKNOWN = 4294967295
 BEGUN = 4294967294
 IN_BACKWARD = 1
@@ -172,6 +173,10 @@ class Page:
     def fed(self, waited: int) -> None:
         """So many nanoseconds more were spent waiting for input."""
         self.put(FED, self.get(FED) + waited)
+
+    def saved(self, of: int) -> None:
+        """A checkpoint is complete that holds the state of that instant."""
+        self.put(SAVED, of)
 
     def look(self, begun: int) -> None:
         """So many collectives of the default group are begun now. The page has the sums over all looks."""

@@ -35,6 +35,25 @@ class Requests:
         return self.mine(asked, ends)
 
 
+class Saves:
+    """Finds out when a checkpoint is complete on all ranks. A rank writes its own between two calls of checkpoint_wanted(), so
+    all have written theirs when all have made the second one. Pure; instants of CLOCK_BOOTTIME, 0: none."""
+
+    def __init__(self) -> None:
+        self._called = self._written = self._passed = 0
+
+    def written(self) -> None:
+        """This rank writes a checkpoint before the next call."""
+        self._written = self._called
+
+    def call(self, now: int) -> int:
+        """The next call; all ranks have made the one before it. Returns the instant whose state is in the checkpoint that has
+        become complete by that."""
+        complete, self._passed = self._passed, self._written
+        self._called, self._written = now, 0
+        return complete
+
+
 def device_of(group: Any, backend: str) -> Any:
     """Returns a device whose tensors the group can carry. PyTorch 2 knows which devices each group serves: the name of the
     backend may be "cuda:nccl", or "undefined" if the script named none."""
@@ -86,6 +105,7 @@ class Agreement:
 
 
 _requests = Requests()
+saves = Saves()
 _agreement = Agreement()
 _told_to_end = False
 _listens = False
@@ -95,14 +115,29 @@ def checkpoint_wanted() -> bool:
     """Whether a checkpoint is wanted: because of --checkpoint-signal, or because the job has been told to end (SIGTERM,
     preemption, time limit). Collective: every rank calls it once after each step, from its main thread. All ranks get the
     same answer in the same step, although the requests reach them at different moments. The answer lags by one call.
-    After the first call SIGTERM no longer ends this process, unless the script handles it itself."""
+    After the first call SIGTERM no longer ends this process, unless the script handles it itself.
+
+    If it is true, save before the next call: with that call of all ranks the checkpoint counts as complete, and cxxrunctl
+    shows how old it is."""
+    wanted = agree()
+    if wanted:
+        saves.written()
+    return wanted
+
+
+def agree() -> bool:
+    """checkpoint_wanted() for a caller that may save later, and calls saves.written() then."""
     if _process.has_elastic():
         raise RefusedError("cxxrun.checkpoint_wanted(): this process has an Elastic: call its checkpoint_wanted()")
     listen()
-    asked, ends = _asked()
+    page = _process.page()
+    asked, ends = _asked(page)
     agreed = _agreement.ready()
     if _agreement.is_alone():
         agreed = _requests.mine(asked, ends)
+    complete = saves.call(_page.now())
+    if page is not None and complete and agreed is not None:
+        page.saved(complete)
     mine = _requests.answer(NOTHING if agreed is None else agreed, asked, ends)
     if not _agreement.is_alone():
         _agreement.begin(mine)
@@ -117,8 +152,7 @@ def job_ends() -> bool:
     return _requests.last == SAVE_AND_END
 
 
-def _asked() -> Tuple[int, bool]:
-    page = _process.page()
+def _asked(page: Optional[_page.Page]) -> Tuple[int, bool]:
     if page is None:
         return 0, _told_to_end
     return page.half(_page.CHECKPOINTS), _told_to_end or page.half(_page.ENDS) != 0

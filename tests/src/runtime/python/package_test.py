@@ -28,7 +28,7 @@ from cxxrun import _calls, _flight, _late, _page, _progress, _told, _watch
 from cxxrun._judge import NOTHING, Judge, Shown
 from cxxrun._page import GroupCount
 from cxxrun._told import Told
-from cxxrun._wanted import Requests, device_of
+from cxxrun._wanted import Requests, Saves, device_of
 
 ALL_REDUCE = 0 | 0 << 8 | 255 << 16
 BARRIER = 5 | 6 << 8 | 255 << 16
@@ -222,6 +222,21 @@ class RequestsTest(unittest.TestCase):
         self.assertEqual([self.call((1, True), (1, True)) for _ in range(3)], [0, 0, 0])
 
 
+class SavesTest(unittest.TestCase):
+    def test_a_checkpoint_is_complete_when_all_ranks_have_made_the_next_call_and_as_old_as_its_state(self):
+        saves = Saves()
+        self.assertEqual(saves.call(10), 0)
+        saves.written()
+        self.assertEqual(saves.call(20), 0)  # by this rank
+        saves.written()
+        self.assertEqual([saves.call(30), saves.call(40), saves.call(50)], [10, 20, 0])
+
+    def test_one_that_is_written_before_the_first_call_is_of_no_known_instant(self):
+        saves = Saves()
+        saves.written()
+        self.assertEqual([saves.call(10), saves.call(20)], [0, 0])
+
+
 class DeviceTest(unittest.TestCase):
     def test_a_request_is_where_the_group_can_take_it(self):
         torch = types.SimpleNamespace(device=lambda kind, index=None: types.SimpleNamespace(type=kind, index=index),
@@ -328,6 +343,8 @@ class PageTest(unittest.TestCase):
         page.fed(5)
         page.fed(6)
         self.assertEqual(agent.word(_page.FED), 11)
+        page.saved(12)
+        self.assertEqual(agent.word(_page.SAVED), 12)
         page.sample(300, 74, 147, 167)
         self.assertEqual([agent.word(at) for at in (_page.DDP_SAMPLE, _page.DDP_FORWARD, _page.DDP_BACKWARD, _page.DDP_REDUCING)],
                          [300, 74, 147, 167])

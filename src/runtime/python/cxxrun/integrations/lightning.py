@@ -48,6 +48,9 @@ class Saving(Callback):  # type: ignore[misc]
         self._step = trainer.global_step
         _wanted.listen(instead=not self._aside)
 
+    def on_save_checkpoint(self, *_: Any) -> None:
+        _wanted.saves.written()  # also for those of ModelCheckpoint
+
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any, **__: Any) -> None:
         if trainer.global_step == self._step:  # in the middle of a step
             return

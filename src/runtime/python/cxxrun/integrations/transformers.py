@@ -22,7 +22,7 @@ class Saving(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
         cxxrun.step(state.global_step)
-        self._due = cxxrun.checkpoint_wanted() or self._due
+        self._due = _wanted.agree() or self._due
         if self._due:
             control.should_save = True
         return self._end(control)
@@ -34,6 +34,7 @@ class Saving(TrainerCallback):  # type: ignore[misc]
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._due = False
+        _wanted.saves.written()
 
     def _end(self, control: Any) -> Any:
         if cxxrun.job_ends():
