@@ -12,9 +12,9 @@ const css = name => getComputedStyle(document.documentElement).getPropertyValue(
 const clock = s => Math.floor(s / 3600) + ':' + [Math.floor(s / 60) % 60, s % 60].map(n => String(n).padStart(2, '0')).join(':')
 const format = new Intl.NumberFormat('en'), number = n => format.format(n)
 const seconds = ms => ms === null ? '' : (ms / 1000).toFixed(ms < 1000 ? 3 : 2)
-const kSilent = 15, kQuiet = 5, kRows = 256
+const kSilent = 15, kQuiet = 5, kRows = 256, kPoints = 2160
 
-let v = null, heard = 0, chosen = -1, over = '', cells = [], places = [], past = []
+let v = null, heard = 0, chosen = -1, over = '', cells = [], places = [], past = [], speeds = [], apart = 1
 
 // ---- what the cells are -------------------------------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ function show() {
   if (!$('figures').childElementCount) figures.forEach(([name]) => { const d = el('div'); d.append(el('dt', name), el('dd')); $('figures').append(d) })
   figures.forEach(([, value], i) => set($('figures').children[i].lastChild, value))
   document.querySelectorAll('.gpu').forEach(e => e.hidden = !v.gpu.length)
-  slow(); spent(); grid(); nodes(); far(); one()
+  slow(); spent(); grid(); nodes(); far(); one(); chart()
 }
 
 // Rows of texts; a cell may also be a number, {n}, a {state}, or the button of a {rank}. Only what differs is touched, so that a focus stays.
@@ -136,6 +136,34 @@ function nodes() {
 function far() {
   $('far').hidden = v.by === 'rank'
   fill($('far-rows'), v.far.map(([rank, host, ...rest]) => [{rank, text: rank}, host, {state: rest[6]}, ...figuresOf(...rest)]))
+}
+
+// Each second has a point; when there are too many, every second one goes.
+function note() {
+  const last = speeds[speeds.length - 1]
+  if (last && v.job_s - last.at < apart) return
+  speeds.push({at: v.job_s, ms: v.step_ms})
+  if (speeds.length <= kPoints) return
+  speeds = speeds.filter((_, i) => i % 2 === 0)
+  apart *= 2
+}
+function chart() {
+  const known = speeds.filter(p => p.ms !== null), svg = $('chart')
+  $('speed').hidden = known.length < 2
+  if (known.length < 2) return
+  const width = svg.clientWidth, first = speeds[0].at, span = Math.max(speeds[speeds.length - 1].at - first, 1)
+  const sorted = known.map(p => p.ms).sort((a, b) => a - b), median = sorted[sorted.length >> 1], top = sorted[sorted.length - 1] * 1.1 || 1
+  const x = at => 48 + (at - first) / span * (width - 56), y = ms => 90 - ms / top * 82
+  // A gap where the time was not known.
+  svg.children[0].setAttribute('d', speeds.map((p, i) => p.ms === null ? ''
+    : (i && speeds[i - 1].ms !== null ? 'L' : 'M') + x(p.at).toFixed(1) + ' ' + y(p.ms).toFixed(1)).join(''))
+  const labels = [[0, 94, '0 s'], [0, 16, seconds(top) + ' s'], [48, 107, clock(first)], [width - 8, 107, clock(first + span)]]
+  labels.forEach(([left, base, text], i) => {
+    const label = svg.children[i + 1]
+    Object.entries({x: left, y: base, 'text-anchor': i === 3 ? 'end' : 'start'}).forEach(each => label.setAttribute(...each))
+    set(label, text)
+  })
+  svg.setAttribute('aria-label', 'time of a step: ' + seconds(known[known.length - 1].ms) + ' s, median ' + seconds(median) + ' s')
 }
 
 let ramp = []
@@ -245,7 +273,7 @@ $('grid').onkeydown = e => {
   e.preventDefault()
   choose(cells[Math.min(Math.max(cellOf(chosen) + by, 0), cells.length - 1)].rank)
 }
-addEventListener('resize', () => v && v.run && grid())
+addEventListener('resize', () => v && v.run && (grid(), chart()))
 matchMedia('(prefers-color-scheme:dark)').onchange = () => v && v.run && grid()
 
 // ---- news ---------------------------------------------------------------------------------------------------------
@@ -263,6 +291,7 @@ function take(kind, data) {
     past.push({at: performance.now(), begun: v.begun, steps: v.steps || 0, generation: v.generation})
     if (!events && !v.begun) $('what').value = 'behind'  // its program begins no collectives
     count()
+    note()
     const now = JSON.stringify(v.events)
     if (now !== events) {
       events = now

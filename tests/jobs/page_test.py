@@ -379,6 +379,9 @@ class InBrowser(PageCase):
                 self.assertLessEqual(tab.value("document.documentElement.scrollWidth - innerWidth"), 0)
                 self.assertEqual(tab.value("document.querySelectorAll('#node-rows tr').length"), 1)
                 tab.await_value("document.getElementById('spent').textContent.includes('training')")
+                tab.await_value("/^M[0-9. ]+L/.test(document.querySelector('#chart path').getAttribute('d'))")
+                self.assertRegex(tab.value("document.getElementById('chart').getAttribute('aria-label')"),
+                                 r"^time of a step: [\d.]+ s, median [\d.]+ s$")
                 self.assertTrue(tab.value("document.getElementById('text').hidden"))
                 tab.value("document.getElementById('grid').dispatchEvent(new KeyboardEvent('keydown', {key: 'End'}))")
                 tab.value("document.getElementById('log').click()")
