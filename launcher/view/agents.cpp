@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fcntl.h>
+#include <map>
 #include <set>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -26,14 +28,21 @@ bool is_ours(std::string const& path) {
   return stat(path.c_str(), &facts) == 0 && facts.st_uid == geteuid();
 }
 
+/// What a link of /proc says; "": it cannot be read.
+std::string link_at(int folder, std::string const& name) {
+  std::array<char, 64> target{};
+  auto const length = readlinkat(folder, name.c_str(), target.data(), target.size());
+  return {target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))};
+}
+
+/// An agent has many descriptors: the kernel finds each one sooner by way of their directory.
 std::set<std::uint64_t> sockets_of(std::string const& process) {
   constexpr std::string_view kSocket = "socket:[";
   std::set<std::uint64_t> inodes;
-  std::string const folder = process + "/fd/";
-  for (auto const& name : os::entries_of(folder)) {
-    std::array<char, 64> target{};
-    auto const length = readlink((folder + name).c_str(), target.data(), target.size());
-    std::string_view const text(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  auto const folder = os::Folder::above(process + "/fd/0");
+  for (auto const& name : folder.names().value_or(std::vector<std::string>())) {
+    auto const target = link_at(folder.get(), name);
+    std::string_view const text = target;
     if (text.starts_with(kSocket) && text.ends_with(']')) {
       auto const number = text.substr(kSocket.size(), text.size() - kSocket.size() - 1);
       inodes.insert(number_in<std::uint64_t>(number).value_or(0));
@@ -70,8 +79,12 @@ Result<os::UniqueFd> call(AgentSocket const& agent, TimePoint until) {
 }  // namespace
 
 std::vector<ListeningSocket> listening_sockets(std::string_view table) {
+  constexpr auto* kListens = " 00010000 0005 ";  // Flags: __SO_ACCEPTCON; Type: SOCK_SEQPACKET
   std::vector<ListeningSocket> found;
   for (auto const& line : split(table, '\n')) {  // Num: RefCount Protocol Flags Type St Inode Path
+    if (line.find(kListens) == std::string::npos) {  // most are not, and there may be thousands
+      continue;
+    }
     std::vector<std::string> words;
     for (auto& word : split(line, ' ')) {
       if (!word.empty()) {
@@ -79,7 +92,7 @@ std::vector<ListeningSocket> listening_sockets(std::string_view table) {
       }
     }
     auto const inode = words.size() == 8 ? number_in<std::uint64_t>(words[6]) : std::nullopt;
-    if (inode && words[3] == "00010000" && words[4] == "0005") {  // __SO_ACCEPTCON: listens; SOCK_SEQPACKET
+    if (inode && words[3] == "00010000" && words[4] == "0005") {
       found.push_back({*inode, words[7]});
     }
   }
@@ -88,6 +101,7 @@ std::vector<ListeningSocket> listening_sockets(std::string_view table) {
 
 std::vector<AgentSocket> find_agents() {
   std::vector<AgentSocket> found;
+  std::map<std::string, std::vector<ListeningSocket>> tables;  // by network namespace
   for (auto const& name : os::entries_of("/proc")) {
     auto const pid = number_in<pid_t>(name);
     auto const process = "/proc/" + name;
@@ -95,8 +109,14 @@ std::vector<AgentSocket> find_agents() {
       continue;
     }
     auto const inodes = sockets_of(process);
-    for (auto const& socket :
-         inodes.empty() ? std::vector<ListeningSocket>() : listening_sockets(os::read_text(process + "/net/unix"))) {
+    if (inodes.empty()) {
+      continue;
+    }
+    auto const [table, is_new] = tables.try_emplace(link_at(AT_FDCWD, process + "/ns/net"));
+    if (is_new || table->first.empty()) {
+      table->second = listening_sockets(os::read_text(process + "/net/unix"));
+    }
+    for (auto const& socket : table->second) {
       if (inodes.count(socket.inode) > 0) {
         found.push_back({*pid, socket.name});
       }

@@ -85,8 +85,9 @@ Result<std::vector<Job>> jobs_on(std::string const& node, SlurmJob const& slurm_
 FoundJobs find_jobs(std::string const& wanted) {
   FoundJobs found;
   std::map<std::string, Job> jobs;
+  std::set<pid_t> known;  // agents of which no other socket has to be asked
   for (auto const& agent : find_agents()) {
-    if (found.silent.count(agent.pid) > 0) {
+    if (known.count(agent.pid) > 0) {
       continue;
     }
     auto const answer = view::ask(agent, live::question_text({}), Clock::now() + kForWho);
@@ -95,6 +96,9 @@ FoundJobs find_jobs(std::string const& wanted) {
       jobs.try_emplace(who->run_id, Job{*who, agent, nullptr, 0});
     } else if (!answer && answer.error().code == Errc::timeout) {
       found.silent.insert(agent.pid);
+    }
+    if (who || found.silent.count(agent.pid) > 0) {
+      known.insert(agent.pid);
     }
   }
   for (auto& [run, job] : jobs) {
