@@ -82,8 +82,8 @@ std::vector<ListeningSocket> listening_sockets(std::string_view table) {
   constexpr auto* kListens = " 00010000 0005 ";  // Flags: __SO_ACCEPTCON; Type: SOCK_SEQPACKET
   std::vector<ListeningSocket> found;
   for (auto const& line : split(table, '\n')) {  // Num: RefCount Protocol Flags Type St Inode Path
-    if (line.find(kListens) == std::string::npos) {  // most are not, and there may be thousands
-      continue;
+    if (line.find(kListens) == std::string::npos) {
+      continue;  // as most: there may be thousands
     }
     std::vector<std::string> words;
     for (auto& word : split(line, ' ')) {
