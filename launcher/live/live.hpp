@@ -89,6 +89,7 @@ struct Member {
   TimePoint heard;
   std::vector<Speed> speeds;  ///< of its workers, by local rank
   std::int64_t read = 0;      ///< Figure::at when readings were last compared
+  std::int64_t window = 0;    ///< at whose end the figures of its last pulse were read
 };
 
 /// The time of a step at some instant: the median of all workers.
@@ -135,6 +136,8 @@ struct Live {
   std::map<rendezvous::AgentId, Member> members;
   std::optional<TimePoint> swept;  ///< when silent members were last removed
   Windows windows;
+  std::int64_t window = 0;            ///< the newest one at whose end a node has read its figures
+  std::size_t told = 0;               ///< how many nodes have told of that reading
   std::optional<TimePoint> compared;  ///< when it was last looked whether a window is over
   std::deque<Line> lines;
   std::uint64_t last_line = 0;

@@ -399,3 +399,24 @@ TEST_CASE("live: what a host or a worker says of itself stays one line of JSON")
   CHECK(tail["text"] == "\xef\xbf\xbd\n");
   CHECK(nlohmann::json::parse(who_json("r", "", "h"))["run_id"] == "r");
 }
+
+TEST_CASE("live: a slow rank is found at whatever instants the nodes send their pulses") {
+  Job job;
+  constexpr std::uint32_t kNodes = 8;
+  job.start(1, kNodes, kNodes);
+  std::vector<story::Slow> found;
+  for (std::int64_t round = 1; round <= 8; ++round) {
+    for (std::uint32_t node = 0; node < kNodes; ++node) {
+      job.now = kStart + Millis(5000 * round + 600 * node);
+      auto row = told(20 * round, 0);
+      of(row, Figure::at) = 5000 * round;
+      of(row, Figure::inside) = 5000 * round * (node == 5 ? 30 : 100);
+      fold(job.live, node + 1, "node", pulse(1, node, {row}), job.now);
+      for (auto& slow : look_for_slow(job.live, job.now)) {
+        found.push_back(std::move(slow));
+      }
+    }
+  }
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].rank == 5);
+}
