@@ -1,4 +1,4 @@
-"""What cxxrunctl shows of jobs as it happens: logs -f, events -f. Usage: following_test.py CXXRUN CXXRUNCTL"""
+"""What cxxrunctl shows of jobs as it happens: logs -f, events -f; and of jobs that write or do too much. Usage: following_test.py CXXRUN CXXRUNCTL"""
 import collections
 import json
 import os
@@ -22,6 +22,46 @@ gate end
 printf "the end"
 """
 
+LONG = 300  # seconds; against hanging only
+PIECE = "<script>\x1b[31mxyz"  # 16 bytes
+LINES = """
+note("up")
+if RANK == "0":  # 10,000 lines a second
+    number = 0
+    while not os.path.exists(DIR + "/stop"):
+        for number in range(number + 1, number + 101):
+            print("line", number)
+        sys.stdout.flush()
+        time.sleep(0.01)
+    note("wrote", number)
+else:  # one of 16 MiB
+    for _ in range(1 << 8):
+        sys.stdout.write("<script>\\x1b[31mxyz" * (1 << 12))
+    sys.stdout.flush()
+    note("written")
+    while not os.path.exists(DIR + "/stop"):
+        time.sleep(0.01)
+    print(flush=True)
+    while " 0 wrote " not in open(DIR + "/events").read():
+        time.sleep(0.01)
+    sys.exit(3)
+"""
+# As cxxrunctl checkpoint does: each one is an event.
+WANTER = """
+import socket
+note("up")
+gate("flood")
+question = b"checkpoint 1"
+for _ in range(1500):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as agent:
+        agent.connect(os.environ["CXXRUN_AGENT"])
+        agent.send(b"CXXWORK\\x01\\x04" + len(question).to_bytes(4, "little") + question)
+        while agent.recv(65536):
+            pass
+note("done")
+gate("end")
+"""
+
 
 class Following(LiveCase):
     def follow(self, *arguments):
@@ -33,6 +73,14 @@ class Following(LiveCase):
         told, said = follow.communicate(timeout=GUARD)
         self.assertEqual(follow.returncode, code, said)
         return told.splitlines(), said
+
+    def kept(self, logs="logs"):
+        """Of each coordinator, by its host's directory: the events that it has written."""
+        files = collections.defaultdict(list)
+        for root, _, names in os.walk(self.path(logs)):
+            for line in jobs.read(os.path.join(root, "events.jsonl")).splitlines()[1:] if "events.jsonl" in names else []:
+                files[root].append(line)
+        return files
 
 
 class Logs(Following):
@@ -107,14 +155,6 @@ class Events(Following):
         finally:
             jobs.CXXRUN = real
 
-    def kept(self, logs="logs"):
-        """Of each coordinator, by its host's directory: the events that it has written."""
-        files = collections.defaultdict(list)
-        for root, _, names in os.walk(self.path(logs)):
-            for line in jobs.read(os.path.join(root, "events.jsonl")).splitlines()[1:] if "events.jsonl" in names else []:
-                files[root].append(line)
-        return files
-
     def test_the_end_is_told_on_each_node_and_waits_for_nobody(self):
         for name, nnodes, asks_first in (("a", "2", True), ("b", "2", False), ("c", "1:2", True), ("d", "1:2", False)):
             with self.subTest(nnodes=nnodes, asks_first=asks_first):
@@ -186,6 +226,75 @@ class Events(Following):
         # The node that is asked may leave before the job is over.
         self.assertEqual(told[len(before):], after[:len(told) - len(before)])
         self.assertTrue(any('"took_over"' in line for line in told), told)
+
+
+class Floods(Following):
+    """Workers that write or do too much: each answer is bounded, and the job ends as it would have."""
+
+    def assert_status_fits(self):
+        lines = self.ctl("status", self.run_id()).splitlines()
+        self.assertLessEqual(len(lines), 24)
+        self.assertLessEqual(max(map(len, lines)), 80)
+
+    def test_lines_without_end_and_without_number(self):
+        me = self.run_id()
+        job = self.start_node("--nproc-per-node=2", "--rdzv-id", me, "--max-restarts=0", "--log-dir", self.path("logs"), "--tee", "3",
+                              *self.python_worker(LINES), nnodes="1")
+        self.await_events(2, "up")
+        self.await_table(me, lambda table: len(table["workers"]) == 2, "both workers are told of")
+        self.await_events(1, "written")
+        file_of = lambda rank: json.loads(self.ctl("logs", rank, me, "--json", "-n", "1").splitlines()[0])["file"]
+        files = [file_of(rank) for rank in "01"]
+        def newest():
+            text = self.ctl("logs", "0", me, "-n", "99999")
+            self.assertLess(len(text), 70_000)  # 64 KiB of its stdout.log, and the names of its files
+            return max(map(int, re.findall(r"line (\d+)\n", text)), default=0)
+        for _ in range(3):
+            seen = newest()
+            self.assert_status_fits()
+            text = self.ctl("logs", "1", me, "-n", "99999")
+            self.assertIn(PIECE * 4000, text)
+            self.assertLess(len(text), 70_000)
+            self.assertLess(len(self.ctl("events", me).splitlines()), 20)
+            wait_until(lambda: newest() > seen, "it goes on writing")
+        pathlib.Path(self.path("stop")).touch()
+        self.assertEqual(job.wait(LONG), 3)
+        wrote = int(self.events("wrote")[0][3])
+        self.assertTrue(jobs.read(files[0]) == "".join(f"line {i}\n" for i in range(1, wrote + 1)), "the log is not complete")
+        self.assertTrue(jobs.read(files[1]) == PIECE * (1 << 20) + "\n", "the long line is not complete")
+        self.assertLess(len(job.stderr), 20_000)
+
+    def test_more_events_than_are_kept(self):
+        me = self.run_id()
+        self.make_gate("flood")
+        self.make_gate("end")
+        job = self.start_node("--nproc-per-node=1", "--rdzv-id", me, "--log-dir", self.path("logs"), *self.python_worker(WANTER),
+                              nnodes="1")
+        self.await_events(1, "up")
+        self.await_table(me, lambda table: (table["phase"], len(table["workers"])) == ("running", 1), "it runs")
+        with open(self.path("told"), "w") as told, open(self.path("said"), "w") as said:
+            follow = subprocess.Popen([CTL, "events", "-f", me], env=self.environment(), stdout=told, stderr=said)
+        wait_until(lambda: '"started"' in jobs.read(told.name), "its events are followed")
+        self.open_gate("flood")
+        def asked():
+            shown = self.ctl("events", me).splitlines()
+            self.assertLessEqual(len(shown), 1000)
+            self.assert_status_fits()
+            return self.events("done")
+        wait_until(asked, "it has asked so often", LONG)
+        shown = [json.loads(line)["kind"] for line in self.ctl("events", me).splitlines()]
+        self.assertEqual(len(shown), 1000)
+        self.assertGreater(shown.count("wanted"), 900)
+        self.open_gate("end")
+        self.assertEqual(job.wait(LONG), 0)
+        self.assertIn(follow.wait(GUARD), (0, 111))  # 111: its next question came before the job was over
+        [kept] = self.kept().values()
+        self.assertEqual(sum('"wanted"' in line for line in kept), 1500)
+        left_out = sum(map(int, re.findall(r"(\d+) events? left out", jobs.read(said.name))))
+        count = len(jobs.read(told.name).splitlines())
+        self.assertLessEqual(count + left_out, len(kept))
+        if follow.returncode == 0:
+            self.assertEqual(count + left_out, len(kept))
 
 
 if __name__ == "__main__":
