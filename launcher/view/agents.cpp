@@ -71,7 +71,7 @@ Result<os::UniqueFd> call(AgentSocket const& agent, TimePoint until) {
   // name of a socket must be short.
   auto const folder = os::Folder::above("/proc/" + std::to_string(agent.pid) + "/root" + agent.name);
   if (!folder) {
-    return fail(Errc::closed, "cannot open the directory of " + agent.name, errno);
+    return fail(errno == ENOENT ? Errc::closed : Errc::io, "cannot open the directory of " + agent.name, errno);
   }
   return os::connect_local("/proc/self/fd/" + std::to_string(folder.get()) + "/" + os::name_in(agent.name), ms);
 }
@@ -128,7 +128,10 @@ std::vector<AgentSocket> find_agents() {
 Result<os::UniqueFd> begin_asking(AgentSocket const& agent, std::string const& question, TimePoint until) {
   auto connection = call(agent, until);
   if (connection && os::send_packet(connection->get(), encode(worker::FromWorker(worker::Question{question}))) < 0) {
-    return fail(Errc::closed, "the agent on this node has ended", errno);
+    connection = fail(Errc::closed, "the question cannot be sent", errno);
+  }
+  if (!connection && connection.error().code == Errc::closed) {
+    return fail(Errc::closed, "the agent on this node has ended", connection.error().os_errno);
   }
   return connection;
 }
