@@ -350,7 +350,7 @@ std::optional<Millis> hour_ago(Live const& live, TimePoint now) {
 
 Millis pace_of(Live const& live, bool watched) {
   auto const nodes = static_cast<std::int64_t>(std::max<std::size_t>(live.members.size(), live.nodes));
-  return std::max(watched ? kWatched : kUnwatched, Millis(nodes * 5 / 2));  // 25 us for each
+  return std::max(watched ? kWatched : kUnwatched, Millis(nodes * 4));  // 32 us for each
 }
 
 std::optional<rendezvous::AgentId> agent_of(Live const& live, std::uint32_t rank) {
