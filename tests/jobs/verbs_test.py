@@ -25,7 +25,8 @@ DRAINS = 8  # of a job: each takes a node of its own
 
 DONE = {"checkpoint": r": asked [1-4] of [1-4] workers? to save$", "restart": r": restarted by uid \d+ on \S+$",
         "drain": r": \S+ is drained by uid \d+ on \S+$", "stop": r": stopped by uid \d+ on \S+$"}
-NOT_NOW = r"generation \d+ does not run now$|its workers do not run now, it is [a-z ]+: look again by cxxrunctl status$"
+NOT_NOW = (r"generation \d+ does not run now$|its workers do not run now, it is [a-z ]+: look again by cxxrunctl status$|"
+           r"generation \d+ runs now, and not \d+ as was shown: look again by cxxrunctl status$")
 TOO_EARLY = r"none of \d+ workers? can be asked: "
 COORDINATES = r"\S+ coordinates the job, and cannot hand that over: drain another node, or stop the job$"
 NO_WORKER = r"no worker of this job runs on \S+, but on "
