@@ -27,7 +27,7 @@ DONE = {"checkpoint": r": asked [1-4] of [1-4] workers? to save$", "restart": r"
         "drain": r": \S+ is drained by uid \d+ on \S+$", "stop": r": stopped by uid \d+ on \S+$"}
 NOT_NOW = (r"generation \d+ does not run now$|its workers do not run now, it is [a-z ]+: look again by cxxrunctl status$|"
            r"generation \d+ runs now, and not \d+ as was shown: look again by cxxrunctl status$")
-TOO_EARLY = r"none of \d+ workers? can be asked: "
+TOO_EARLY = r"none of \d+ workers? can be asked: |no worker runs now$"
 COORDINATES = r"\S+ coordinates the job, and cannot hand that over: drain another node, or stop the job$"
 NO_WORKER = r"no worker of this job runs on \S+, but on "
 TOO_FEW = r"1 node would be left without \S+, spares included; --nnodes wants at least 2$"
