@@ -127,13 +127,12 @@ std::vector<AgentSocket> find_agents() {
 
 Result<os::UniqueFd> begin_asking(AgentSocket const& agent, std::string const& question, TimePoint until) {
   auto connection = call(agent, until);
-  if (connection && os::send_packet(connection->get(), encode(worker::FromWorker(worker::Question{question}))) < 0) {
-    connection = fail(Errc::closed, "the question cannot be sent", errno);
+  bool const asked =
+      connection && os::send_packet(connection->get(), encode(worker::FromWorker(worker::Question{question}))) >= 0;
+  if (asked || (!connection && connection.error().code != Errc::closed)) {
+    return connection;
   }
-  if (!connection && connection.error().code == Errc::closed) {
-    return fail(Errc::closed, "the agent on this node has ended", connection.error().os_errno);
-  }
-  return connection;
+  return fail(Errc::closed, "the agent on this node has ended", connection ? errno : connection.error().os_errno);
 }
 
 Result<worker::Answer> next_part(int connection, TimePoint until) {

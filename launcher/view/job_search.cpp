@@ -92,12 +92,14 @@ FoundJobs find_jobs(std::string const& wanted) {
     }
     auto const answer = view::ask(agent, live::question_text({}), Clock::now() + kForWho);
     auto const who = answer ? read_who(*answer) : Result<Who>(answer.error());
+    bool const silent = !answer && answer.error().code == Errc::timeout;
     if (who && (wanted.empty() || is_meant(wanted, who->run_id, who->step))) {
       jobs.try_emplace(who->run_id, Job{*who, agent, nullptr, 0});
-    } else if (!answer && answer.error().code == Errc::timeout) {
+    }
+    if (silent) {
       found.silent.insert(agent.pid);
     }
-    if (who || found.silent.count(agent.pid) > 0) {
+    if (who || silent) {
       known.insert(agent.pid);
     }
   }
