@@ -199,7 +199,11 @@ void LiveJob::tell_followers() {
   if (!more) {
     followers_.clear();
   }
-  followers_.empty() ? follow_timer_.cancel() : follow_timer_.after(kTellAgain, [this] { tell_followers(); });
+  if (followers_.empty()) {
+    follow_timer_.cancel();
+  } else {
+    follow_timer_.after(kTellAgain, [this] { tell_followers(); });
+  }
 }
 
 void LiveJob::inquire(AgentId asker, rendezvous::Ask const& ask, live::Question const& question) {

@@ -3,8 +3,8 @@
 //   who              the job of this agent; the agent answers by itself
 //   status           the live table
 //   events AFTER     events after number AFTER, as far as they are kept
-//   follow AFTER NONCE   the same, and on to the verdict; NONCE: of the coordinator that counts so, without it or of
-//                    another one AFTER is 0
+//   follow AFTER     the same, and on to the verdict; `follow AFTER NONCE`: of the coordinator that counts so. Without
+//                    its nonce AFTER is taken for 0
 //   stacks all       the stacks of all workers; `stacks 3,5`: of these ranks
 //   native all       the same by the debugger, for which each worker stands still
 //   logs RANK BYTES  the last bytes of the log files of a worker; `logs RANK BYTES PLACE`: what it has written since

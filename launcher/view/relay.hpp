@@ -4,9 +4,8 @@
 //
 //   relay → us   at its start: the answers to `who` of the jobs that it finds, a line each, and a line "."
 //   us → relay   "N QUESTION", of the job in line N, from 0
-//   relay → us   the lines of the answer, and a line "."; to `follow` those that have come, and the next ones when it
-//   is
-//                asked again
+//   relay → us   the lines of the answer, and a line "."; to `follow` those that have come, and when it is asked again
+//                the next ones
 //
 // It ends with its input, and after a while without a question: srun may have been killed.
 #pragma once
