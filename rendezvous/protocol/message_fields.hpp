@@ -133,8 +133,8 @@ void fields(auto& field, Of<StepsAgo> auto& steps) {
   field("checkpoints_ms", steps.checkpoints);
 }
 void fields(auto& field, Of<Account> auto& account) {
-  for (std::size_t i = 0; i < kSpentKinds; ++i) {
-    field(name_of(kAllSpent[i]), account.spent[i]);
+  for (auto const spent : kAllSpent) {
+    field(name_of(spent), account[spent]);
   }
 }
 void fields(auto& field, Of<PastGeneration> auto& past) {

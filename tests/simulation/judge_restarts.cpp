@@ -53,8 +53,8 @@ void Judge::accounted(rdzv::Decree const& before, rdzv::Decree const& decree) {
   auto const& then = before.history.account;
   auto const& now = decree.history.account;
   bool shrinks = false;
-  for (std::size_t i = 0; i < rdzv::kSpentKinds; ++i) {
-    shrinks = shrinks || now.spent[i] < then.spent[i];
+  for (auto const spent : rdzv::kAllSpent) {
+    shrinks = shrinks || now[spent] < then[spent];
   }
   Micros const all = job_.world.now();
   if (shrinks || micros(now.total()) > all + all / 200 + 1000) {
