@@ -34,10 +34,6 @@ class RequeueCase(SlurmCase):
     def outputs(self):
         return "\n".join(read(self.path(name)) for name in os.listdir(self.dir) if name.startswith("slurm-"))
 
-    def gone(self, job):
-        return wait_until(lambda: not self.login("squeue", "-h", "-j", job).out.strip(), "the job is gone",
-                          pause=slurm_case.PAUSE)
-
     def crash(self, node):
         """Ends cxxrun on a node as if it had crashed: for the others the node is lost at once."""
         self.on(node, "sh", "-c", "pkill -KILL -n -x cxxrun")
@@ -48,7 +44,7 @@ class Requeue(RequeueCase):
         job = self.submit("-N2", "--ntasks-per-node=1")
         self.await_run(0)
         self.scancel(job)
-        self.gone(job)
+        self.await_gone(job)
         self.assertEqual(self.job(job)["JobState"], "CANCELLED")
         self.assertIn("not requeued: the job was cancelled", self.output(job))
         self.assertEqual(self.job(job)["Restarts"], "0")
@@ -87,7 +83,7 @@ class Requeue(RequeueCase):
         self.await_run(2)
         self.assertEqual(self.job(job)["NodeList"], "node[1,3]")
         self.scancel(job)
-        self.gone(job)
+        self.await_gone(job)
         self.row("requeue", "--requeue; a node is lost in two runs", "named with the line that leaves it out of the third")
 
     def test_the_limit_of_runs_without_progress_ends_in_115(self):
@@ -111,7 +107,7 @@ class Requeue(RequeueCase):
             number = self.job(f"{array}_{task}")["JobId"]
             names.append(f"{array}_{task}" if number == array else number)
         self.scancel(array)
-        self.gone(array)
+        self.await_gone(array)
         outputs = self.output(f"{array}_1") + self.output(f"{array}_2")
         for name in names:
             self.assertEqual(outputs.count(f"requeue of job {name}: the time limit is reached"), 1)

@@ -66,8 +66,7 @@ class Signals:
 
     def ended_before_kill_wait(self, job):
         began = time.monotonic()
-        wait_until(lambda: not self.login("squeue", "-h", "-j", job).out.strip(), "the job is gone", 60,
-                   pause=slurm_case.PAUSE)
+        self.await_gone(job, guard=60)
         self.assertLess(time.monotonic() - began, expected("seconds to the end of a job"))
 
     def test_scancel_is_one_graceful_stop(self):

@@ -217,6 +217,10 @@ class SlurmCase(jobs.JobCase):
         words = self.scontrol("show", "job", "-o", job).out.split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
+    def await_gone(self, job, guard=GUARD):
+        """Until squeue no longer lists it."""
+        wait_until(lambda: not self.login("squeue", "-h", "-j", job).out.strip(), "the job is gone", guard, PAUSE)
+
     def wait_job(self, job, *states, guard=GUARD):
         """Until the job is in one of the states (none given: until it is over); returns the state."""
         state = None
