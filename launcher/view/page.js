@@ -323,12 +323,13 @@ if (location.hash) {
   sessionStorage.setItem('token', token)
   window.history.replaceState(null, '', location.pathname)  // not in a bookmark or over a shoulder
 }
-let nobody = '', came = 0
+let nobody = '', came = 1000 - kQuiet * 1000  // so the first event may take 1 s
 const needs = 'This page needs the whole address that cxxrunctl has printed, with what follows the #.'
 async function listen() {
   while (!over) {
     try {
-      const answer = await fetch('live', {headers, cache: 'no-store'})
+      // jupyter-server-proxy passes on a stream as it comes for this Accept alone.
+      const answer = await fetch('live', {headers: {...headers, Accept: 'text/event-stream'}, cache: 'no-store'})
       if (answer.status === 401) return void (nobody = needs, told(nobody))
       if (!answer.ok) throw 0
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader()
