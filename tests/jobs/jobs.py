@@ -39,15 +39,17 @@ class Hang(AssertionError):
 
 
 def wait_until(condition, what, guard=GUARD, pause=0.005):
-    """Polls until condition() is true and returns what it returned. `pause`: seconds, more for one that starts a process."""
-    deadline = time.monotonic() + guard
+    """Polls until condition() is true and returns what it returned. `pause`: seconds, more for one that starts a process;
+    it grows, as the CPU is for what is waited for."""
+    began = time.monotonic()
     while True:
         result = condition()
         if result:
             return result
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > guard:
             raise Hang(f"not within {guard} s: {what}")
-        time.sleep(pause)
+        time.sleep(max(pause, min(waited / 20, 0.05)))
 
 
 def is_sanitized():

@@ -51,7 +51,7 @@ class LiveCase(JobCase):
             pathlib.Path(self.path(f"go{rank}")).touch()
 
     def await_table(self, job, condition, what):
-        return wait_until(lambda: (table := self.table(job)) and condition(table) and table, what)
+        return wait_until(lambda: (table := self.table(job)) and condition(table) and table, what, pause=0.03)
 
     def run_id(self):
         return self.marker

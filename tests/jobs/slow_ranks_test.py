@@ -33,14 +33,14 @@ class SlowCase(JobCase):
 
     def find_named(self, since):
         """The event of rank 4."""
-        found = wait_until(lambda: [each for each in self.named() if each["rank"] == 4], "rank 4 is named", LONG)[0]
+        found = wait_until(lambda: [each for each in self.named() if each["rank"] == 4], "rank 4 is named", LONG, pause=0.2)[0]
         print(f"named after {time.time() - since:.0f} s: {found['how']}; {len(self.named()) - 1} others", flush=True)
         self.assertEqual(found["ranks"], 1)
         return found
 
     def assert_nobody_named(self, since):
         until = since + EQUAL
-        wait_until(lambda: self.named() or time.time() > until, "the time is over", EQUAL + LONG)
+        wait_until(lambda: self.named() or time.time() > until, "the time is over", EQUAL + LONG, pause=0.2)
         self.assertEqual(self.named(), [])
 
 
