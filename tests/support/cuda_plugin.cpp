@@ -1,6 +1,7 @@
 #include "tests/support/cuda_plugin.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <dlfcn.h>
 #include <thread>
 
@@ -71,7 +72,7 @@ void PluginComm::until_done(std::function<std::int32_t(cxxrun_cuda_status*)> con
     if (std::chrono::steady_clock::now() > end) {
       throw std::runtime_error("in progress");
     }
-    std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   if (status.code != CXXRUN_CUDA_OK) {
     throw PluginError(status);

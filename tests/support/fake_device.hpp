@@ -276,7 +276,7 @@ class FakePeers final : public host::Backend {
     ++state_.calls;
     while (state_.holds && state_.trouble == host::Trouble::none) {
       state_.held = true;
-      std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
     if (state_.trouble != host::Trouble::none) {
       std::lock_guard const lock(state_.mutex);

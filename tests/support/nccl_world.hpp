@@ -2,9 +2,9 @@
 #pragma once
 
 #include <string>
-#include <thread>
 
 #include "src/runtime/client/engine.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/support/fake_device.hpp"
 #include "tests/support/text.hpp"
 
@@ -45,18 +45,6 @@ std::string thrown_by(Body const& body) {
     return failure.what();
   }
   return "";
-}
-
-/// Until it is so; a limit against hanging only.
-template <class Condition>
-bool eventually(Condition const& condition) {
-  for (auto const until = Clock::now() + std::chrono::seconds(60); Clock::now() < until;) {
-    if (condition()) {
-      return true;
-    }
-    std::this_thread::yield();
-  }
-  return false;
 }
 
 }  // namespace cxxrun::test

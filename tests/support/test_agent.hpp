@@ -14,7 +14,6 @@
 #include <string>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,6 +24,7 @@
 #include "src/base/worker/control_page.hpp"
 #include "src/base/worker/futex.hpp"
 #include "tests/support/comm_world.hpp"
+#include "tests/support/eventually.hpp"
 
 namespace cxxrun::test {
 
@@ -59,12 +59,9 @@ class TestAgent {
     }
     /// Returns when it has begun that many calls in `generation`, and the one before the last of them is done.
     void await_call(std::uint64_t generation, std::uint64_t number) const {
-      TimePoint const until = Clock::now() + kGuard;
-      while (page->generation < generation || page->entered < number || page->done + 1 < number) {
-        if (Clock::now() > until) {
-          throw std::runtime_error("a worker does not call");
-        }
-        std::this_thread::yield();
+      if (!eventually(
+              [&] { return page->generation >= generation && page->entered >= number && page->done + 1 >= number; })) {
+        throw std::runtime_error("a worker does not call");
       }
     }
     void over(std::uint64_t generation) const {

@@ -7,6 +7,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "tests/support/eventually.hpp"
 #include "tests/support/test_agent.hpp"
 
 using namespace cxxrun;          // NOLINT(google-build-using-namespace)
@@ -125,9 +126,7 @@ TEST_CASE("agent link: waits are given up where the agent asks for it, in that g
   auto const await_heard = [&](std::uint64_t generation) {
     it.worker.page->asked.store(generation);
     it.worker.ring();
-    while (it.worker.page->heard != generation) {
-      std::this_thread::yield();
-    }
+    CHECK(eventually([&] { return it.worker.page->heard == generation; }));
   };
   await_heard(1);
   CHECK(asked == 1);

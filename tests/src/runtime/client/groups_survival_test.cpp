@@ -1,8 +1,11 @@
 // Groups and survivors in place: the groups of a generation end with it, and are split again.
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <thread>
 #include <vector>
 
+#include "tests/support/eventually.hpp"
 #include "tests/support/test_agent.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
@@ -46,18 +49,11 @@ TEST_CASE("groups: a rank that is asked to give up its wait names its peer only 
             auto workers = agent.welcome(2);
             auto& page = *workers[0].page;
             or_throw(store.client().wait({"split"}, kGuard));  // in which it waits, too
-            while (page.elsewhere == 0) {
-              std::this_thread::yield();
-            }
-            TimePoint const asks = Clock::now() + Millis(long_wait ? 2800 : 0);
-            while (Clock::now() < asks) {
-              std::this_thread::yield();
-            }
+            CHECK(eventually([&] { return page.elsewhere != 0; }));
+            std::this_thread::sleep_for(Millis(long_wait ? 2800 : 0));
             page.asked.store(1);
             workers[0].ring();
-            while (page.answered != 1) {
-              std::this_thread::yield();
-            }
+            CHECK(eventually([&] { return page.answered == 1; }));
             CHECK(page.heard == 1);
             workers[0].hear();  // until it has ended
             CHECK(page.lost_in == (long_wait ? 1 : 0));
@@ -108,15 +104,9 @@ TEST_CASE("groups: who waits in split() for one that does not come waits as in a
           [&, late = late, asked = asked](auto const& pids) {
             auto workers = agent.welcome(2);
             auto& page = *workers[other].page;
-            TimePoint const guard = Clock::now() + kGuard;
-            while ((page.elsewhere == 0 || page.done != 3) && Clock::now() < guard) {
-              std::this_thread::yield();
-            }
+            CHECK(eventually([&] { return page.elsewhere != 0 && page.done == 3; }));
             CHECK(page.elsewhere == 1);  // not in a call of the world, but still waiting
-            TimePoint const asks = Clock::now() + Millis(asked == Asked::late ? 5600 : 0);
-            while (Clock::now() < asks) {
-              std::this_thread::yield();
-            }
+            std::this_thread::sleep_for(Millis(asked == Asked::late ? 5600 : 0));
             if (asked != Asked::no) {
               page.asked.store(1);
               workers[other].ring();

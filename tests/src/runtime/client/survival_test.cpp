@@ -7,12 +7,12 @@
 #include <iterator>
 #include <numeric>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 #include "cxxrun/gradient_synchronizer.hpp"
 #include "src/base/os/thread.hpp"
 #include "src/runtime/comm/join_record.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/support/sanitized.hpp"
 #include "tests/support/test_agent.hpp"
 
@@ -139,9 +139,7 @@ TEST_CASE(
         [&](auto const&) {
           auto workers = agent.welcome(2);
           workers[0].await_call(1, 2);
-          while (workers[1].page->done < 1) {  // it computes
-            std::this_thread::yield();
-          }
+          CHECK(eventually([&] { return workers[1].page->done >= 1; }));  // it computes
           said = Clock::now();
           for (auto const& worker : workers) {
             worker.over(1);
@@ -314,9 +312,7 @@ TEST_CASE("survival: fifty generations leave no descriptor, thread or mapping be
           auto workers = agent.welcome(2);
           for (std::uint64_t generation = 1; generation < kGenerations; ++generation) {
             for (auto const& worker : workers) {
-              while (worker.page->step < generation) {
-                std::this_thread::yield();
-              }
+              CHECK(eventually([&] { return worker.page->step >= generation; }));
               CHECK(worker.page->generation == generation);
             }
             workers[generation % 2].over(generation);  // the other one learns of it from its local peer

@@ -5,6 +5,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/cuda_double/script.hpp"
 #include "tests/support/cuda_world.hpp"
+#include "tests/support/eventually.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
 using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
@@ -78,9 +79,7 @@ TEST_CASE("cuda plugin: an abort waits for a thread that is inside NCCL, and tha
       }
       last = status.text;
     });
-    while (polls == 0) {
-      std::this_thread::yield();
-    }
+    eventually([&] { return polls != 0; });
     comm.api().abort(comm.raw());
     inside.join();
     return last;

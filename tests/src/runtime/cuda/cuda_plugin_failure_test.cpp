@@ -10,6 +10,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/cuda_double/script.hpp"
 #include "tests/support/cuda_world.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/support/text.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
@@ -270,9 +271,7 @@ TEST_CASE(
     auto const said = on_devices(2, script, [](PluginComm& comm, int) -> std::string {
       auto const call = all_reduce(comm, 10);
       std::thread aborting([&] {
-        while (cxxrun_cuda_double_calls("launches kept") == 0) {
-          std::this_thread::yield();
-        }
+        eventually([] { return cxxrun_cuda_double_calls("launches kept") != 0; });
         comm.api().abort(comm.raw());
       });
       std::string text;

@@ -9,6 +9,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/cuda_double/script.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/support/gpu_world.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
@@ -49,9 +50,7 @@ std::string blocked(int victim, char const* script, std::pair<char const*, std::
     }
     auto work = comm.start_all_reduce(values.data(), values.data(), 8, DType::f32);
     std::thread observer([&] {
-      while (cxxrun_cuda_double_calls(waits.first) < waits.second) {
-        std::this_thread::yield();
-      }
+      eventually([&] { return cxxrun_cuda_double_calls(waits.first) >= waits.second; });
       or_throw(store.client().add("blocked", 1));
     });
     std::string said;

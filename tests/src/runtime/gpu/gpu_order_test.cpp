@@ -1,12 +1,12 @@
 // Several Communicators on one GPU with room for one NCCL kernel, and one that is started after another one could not
 // be connected.
 #include <algorithm>
-#include <thread>
 
 #include <cuda_runtime_api.h>
 
 #include "tests/support/catch.hpp"
 #include "tests/support/cuda_double/script.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/support/gpu_world.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
@@ -67,9 +67,7 @@ TEST_CASE("gpu order: two Communicators called in another order on each rank wai
     auto& second = rank == 0 ? two : one;
     auto const before = cxxrun_cuda_double_calls("rooms");
     auto work = first.start();
-    while (cxxrun_cuda_double_calls("rooms") == before) {
-      std::this_thread::yield();
-    }
+    eventually([&] { return cxxrun_cuda_double_calls("rooms") != before; });
     or_throw(store.client().add("begun", 1));
     std::string said;
     try {
