@@ -155,7 +155,7 @@ live::Row LiveWorkers::row_of(std::uint32_t local_rank, TimePoint now) {
     read_page(*page, row, now);
   }
   pid_t const pid = program_of(local_rank);
-  auto const usage = pid > 0 ? os::read_usage(pid) : std::nullopt;
+  auto const usage = pid > 0 ? os::read_stat(pid) : std::nullopt;
   if (!usage) {
     of(row, Figure::state) = 'E';
     return row;

@@ -77,8 +77,13 @@ std::optional<ProcessStat> parse_stat(std::string_view text) {
     return std::nullopt;
   }
   stat.parent = *parent;
-  stat.flags = fields.size() > 5 ? number_in<unsigned>(fields[5]).value_or(0) : 0;
-  stat.start = fields.size() > 18 ? number_in<std::uint64_t>(fields[18]).value_or(0) : 0;
+  auto const number = [&](std::size_t place) {
+    return place < fields.size() ? number_in<std::uint64_t>(fields[place]).value_or(0) : 0;
+  };
+  stat.flags = static_cast<unsigned>(number(5));
+  stat.ticks = number(10) + number(11);  // as a user and in the kernel
+  stat.start = number(18);
+  stat.pages = number(20);
   return stat;
 }
 
@@ -186,27 +191,6 @@ std::string describe_stuck(pid_t pid) {
     line += ", stack " + stack.substr(0, stack.find('\n'));
   }
   return line;
-}
-
-std::optional<ProcessUsage> parse_usage(std::string_view stat) {
-  auto const close = stat.rfind(')');
-  if (close == std::string_view::npos || stat.size() < close + 3) {
-    return std::nullopt;
-  }
-  auto const fields =
-      split(stat.substr(close + 2), ' ');  // from the third on: state, ... 14 utime, 15 stime, ... 24 rss
-  constexpr std::size_t kUserTime = 11;
-  constexpr std::size_t kSystemTime = 12;
-  constexpr std::size_t kResident = 21;
-  if (fields.size() <= kResident || fields[0].size() != 1) {
-    return std::nullopt;
-  }
-  auto const number = [&](std::size_t place) { return number_in<std::uint64_t>(fields[place]).value_or(0); };
-  return ProcessUsage{fields[0][0], number(kUserTime) + number(kSystemTime), number(kResident)};
-}
-
-std::optional<ProcessUsage> read_usage(pid_t pid) {
-  return parse_usage(read_text("/proc/" + std::to_string(pid) + "/stat"));
 }
 
 std::uint64_t ms_of_ticks(std::uint64_t ticks) {

@@ -17,6 +17,8 @@ struct ProcessStat {
   pid_t parent = 0;
   unsigned flags = 0;       ///< the kernel's PF_*
   std::uint64_t start = 0;  ///< clock ticks after boot; 0 = not known
+  std::uint64_t ticks = 0;  ///< processor time in clock ticks
+  std::uint64_t pages = 0;  ///< of memory, resident
   bool operator==(ProcessStat const&) const = default;
 };
 
@@ -31,6 +33,7 @@ struct ProcessStat {
 /// The same for the SigCgt or the SigBlk line: a process may block a signal and wait for it.
 [[nodiscard]] bool parse_handles(std::string_view status, int signal);
 
+/// Nothing when the process is gone.
 [[nodiscard]] std::optional<ProcessStat> read_stat(pid_t pid);
 /// Whether the process is exiting, or a SIGKILL is pending; false when it is gone. Freeing much memory takes the kernel
 /// seconds, and until then the process is still listed.
@@ -50,19 +53,6 @@ struct ProcessStat {
 [[nodiscard]] std::optional<pid_t> find_ancestor(std::string_view comm);
 /// One line about a process that does not die: "pid 7 (python3), state D, waiting in nfs_wait_bit_killable".
 [[nodiscard]] std::string describe_stuck(pid_t pid);
-
-/// What a process uses of the processors and of memory.
-struct ProcessUsage {
-  char state = '?';         ///< R S D Z T t X
-  std::uint64_t ticks = 0;  ///< processor time in clock ticks
-  std::uint64_t pages = 0;  ///< resident pages
-  bool operator==(ProcessUsage const&) const = default;
-};
-
-/// Decodes /proc/PID/stat; the name may hold spaces and parentheses. Pure and total.
-[[nodiscard]] std::optional<ProcessUsage> parse_usage(std::string_view stat);
-/// Nothing when the process is gone.
-[[nodiscard]] std::optional<ProcessUsage> read_usage(pid_t pid);
 
 /// Clock ticks as milliseconds.
 [[nodiscard]] std::uint64_t ms_of_ticks(std::uint64_t ticks);

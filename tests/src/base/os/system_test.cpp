@@ -39,22 +39,19 @@ TEST_CASE("process_info: the name in /proc/PID/stat may look like the rest of it
   CHECK(parse_stat("7 (a) R 9 (b) D 12 7") == ProcessStat{"a) R 9 (b", 'D', 12});
   CHECK(parse_stat("7 (sh) S 1 7 7 0 -1 4194564 12") == ProcessStat{"sh", 'S', 1, 4194564});
   CHECK(parse_stat("7 (sh) S 1 7 7 0 -1 4194564 12 0 0 0 5 6 0 0 20 0 1 0 8615300 2777088") ==
-        ProcessStat{"sh", 'S', 1, 4194564, 8615300});
+        ProcessStat{"sh", 'S', 1, 4194564, 8615300, 11});
   CHECK_FALSE(parse_stat("").has_value());
   CHECK_FALSE(parse_stat("7 (sh)").has_value());
   CHECK_FALSE(parse_stat("7 )sh( S 1").has_value());
   CHECK_FALSE(parse_stat("7 (sh) S x").has_value());
 }
 
-TEST_CASE("process_usage: processor time and memory are read behind a name that looks like the rest of it", "[unit]") {
-  using cxxrun::os::parse_usage;
-  using cxxrun::os::ProcessUsage;
-  CHECK(parse_usage("7 (a) R 9 (b) D 12 7 7 0 -1 4194564 12 0 0 0 500 60 0 0 20 0 1 0 8615300 2777088 321 1844") ==
-        ProcessUsage{'D', 560, 321});
-  CHECK_FALSE(parse_usage("7 (sh) S 1 7 7 0 -1 4194564 12 0 0 0 500 60 0 0 20 0 1 0 8615300 2777088").has_value());
-  CHECK_FALSE(parse_usage("").has_value());
-  CHECK_FALSE(parse_usage("7 (sh)").has_value());
-  auto const own = cxxrun::os::read_usage(getpid());
+TEST_CASE("process_info: processor time and memory are read behind a name that looks like the rest of it", "[unit]") {
+  using cxxrun::os::ProcessStat;
+  CHECK(cxxrun::os::parse_stat(
+            "7 (a) R 9 (b) D 12 7 7 0 -1 4194564 12 0 0 0 500 60 0 0 20 0 1 0 8615300 2777088 321 1844") ==
+        ProcessStat{"a) R 9 (b", 'D', 12, 4194564, 8615300, 560, 321});
+  auto const own = cxxrun::os::read_stat(getpid());
   REQUIRE(own);
   CHECK(own->state == 'R');
   CHECK(own->pages > 0);
