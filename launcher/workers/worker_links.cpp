@@ -16,7 +16,6 @@
 #include "src/base/os/fd.hpp"
 #include "src/base/os/local_socket.hpp"
 #include "src/base/os/log.hpp"
-#include "src/base/os/mapping.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/system.hpp"
 #include "src/base/worker/futex.hpp"

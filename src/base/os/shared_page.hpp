@@ -18,7 +18,7 @@
 #include "src/base/core/lease_guard.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/mapping.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::os {
 

@@ -20,9 +20,9 @@
 
 #include "src/base/core/text.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/mapping.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/os/process_limits.hpp"
+#include "src/base/os/system.hpp"
 
 // Code of a child that may share its parent's memory: no sanitizer may instrument it.
 #define CXXRUN_CHILD_CODE __attribute__((no_sanitize("address", "thread", "undefined")))

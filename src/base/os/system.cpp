@@ -8,9 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fstream>
-#include <memory>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "src/base/core/text.hpp"

@@ -1,12 +1,15 @@
-// Facts about this machine and this process: environment, names, CPUs, GPUs, directories, libraries. Shell.
+// Facts about this machine and this process: environment, names, CPUs, GPUs, directories, libraries; and memory. Shell.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <dlfcn.h>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/mman.h>
 #include <vector>
 
 #include "src/base/os/fd.hpp"
@@ -39,6 +42,18 @@ namespace cxxrun::os {
 [[nodiscard]] std::uint32_t usable_cpus();
 /// A memfd: empty, close-on-exec, not executable, sealable. None with errno on failure.
 [[nodiscard]] UniqueFd make_memory_file(char const* name);
+
+/// Memory of mmap(2), unmapped with its owner.
+struct Unmap {
+  std::size_t bytes = 0;
+  void operator()(void* memory) const noexcept { munmap(memory, bytes); }
+};
+using Mapping = std::unique_ptr<void, Unmap>;
+/// Maps memory to read and write, at an address that the kernel chooses. Null with errno on failure.
+[[nodiscard]] inline Mapping map_memory(std::size_t bytes, int flags, int fd = -1, off_t offset = 0) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, offset);
+  return {memory == MAP_FAILED ? nullptr : memory, {bytes}};
+}
 
 /// Whether this process may make a file of that size; false with EFBIG. The kernel does not only fail a call beyond the
 /// limit (RLIMIT_FSIZE): it sends SIGXFSZ, which kills.

@@ -21,7 +21,7 @@
 #include "cxxrun/error.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/fd.hpp"
-#include "src/base/os/mapping.hpp"
+#include "src/base/os/system.hpp"
 #include "src/base/worker/agent_packets.hpp"
 #include "src/base/worker/control_page.hpp"
 

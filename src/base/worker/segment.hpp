@@ -17,7 +17,7 @@
 
 #include "src/base/core/time.hpp"
 #include "src/base/os/local_socket.hpp"
-#include "src/base/os/mapping.hpp"
+#include "src/base/os/system.hpp"
 
 namespace cxxrun::worker {
 

@@ -9,7 +9,7 @@
 
 #include "cxxrun/arena.hpp"
 #include "cxxrun/failure.hpp"
-#include "src/base/os/mapping.hpp"
+#include "src/base/os/system.hpp"
 #include "src/runtime/comm/reduce.hpp"
 #include "src/runtime/cpu/common/fault_points.hpp"
 #include "src/runtime/cpu/node/alarm.hpp"
