@@ -22,7 +22,6 @@
 #include "src/base/worker/rail_prover.hpp"
 #include "src/base/worker/segment.hpp"
 #include "src/runtime/client/bootstrap.hpp"
-#include "src/runtime/client/solo_backend.hpp"
 #include "src/runtime/comm/join_record.hpp"
 #include "src/runtime/cpu/common/fault_points.hpp"
 #include "src/runtime/cpu/host_backend.hpp"
@@ -259,7 +258,7 @@ JoinResult connect(WorkerEnv const& env, JoinOptions const& options, LocalSetup&
       .registry = std::move(registry), .rank = config.map.rank, .hosts = config.hosts, .names = config.names};
   std::string const here = rank_name(env.rank, mine.record.host);
   auto const meets = mine.are_coming ? std::min(deadline, Clock::now() + mine.op_timeout) : deadline;
-  auto host = roster.size() == 1 ? make_solo_backend(here, env.generation)
+  auto host = roster.size() == 1 ? host::make_solo_backend(here, env.generation)
                                  : connect_host(env, std::move(config), mine, roster, meets);
   joined.backend = with_device(joined.registry->member(std::move(host), here), env, mine, joined, options, deadline);
   return joined;

@@ -1,8 +1,13 @@
 #include "src/runtime/cpu/host_backend.hpp"
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <sys/sysinfo.h>
+#include <utility>
 
+#include "src/base/os/system.hpp"
 #include "src/runtime/cpu/cluster_collectives.hpp"
 #include "src/runtime/cpu/node/shared_collectives.hpp"
 
@@ -196,12 +201,68 @@ class HostBackend final : public Backend {
   std::exception_ptr failed_;
 };
 
+/// A world of one, where every result equals this rank's own buffer.
+class SoloBackend final : public Backend {
+ public:
+  SoloBackend(std::string holder, std::uint64_t generation) : holder_(std::move(holder)), generation_(generation) {}
+
+  void run(comm::Call const& call) override {
+    if (stopped_.load(std::memory_order_acquire)) {
+      throw_failure(why_, generation_, Clock::now());
+    }
+    count_call();
+    fault_point(FaultPoint::enter);
+    if (call.scale != 1.0F) {
+      std::array<void const*, 1> const in{call.in};
+      std::array<void*, 1> const out{call.out};
+      comm::reduce(call.type, call.op, in, out, call.count, call.scale);
+    } else if (std::size_t const bytes = comm::out_bytes(call, 1); bytes > 0 && call.in != call.out) {
+      std::memcpy(call.out, call.in, bytes);
+    }
+    fault_point(FaultPoint::leave);
+  }
+
+  std::byte* allocate(std::size_t bytes) override {
+    if (bytes == 0) {
+      return nullptr;
+    }
+    auto memory = os::map_memory(bytes, MAP_PRIVATE | MAP_ANONYMOUS);
+    if (!memory) {
+      throw Failure(fail(
+          Errc::io, holder_ + ": no memory for an arena of " + std::to_string(bytes) + " bytes; ask for less", errno));
+    }
+    maps_.push_back(std::move(memory));
+    return static_cast<std::byte*>(maps_.back().get());
+  }
+
+  [[nodiscard]] std::string describe() const override { return "alone"; }
+  /// A world of one has no peer that could fail, but the world may be about to get more ranks, or this is a group.
+  void abort(FailureFacts const& facts) noexcept override {
+    if (!told_.exchange(true)) {
+      why_ = facts;
+      stopped_.store(true, std::memory_order_release);
+    }
+  }
+
+ private:
+  std::string holder_;
+  std::uint64_t generation_;
+  std::atomic<bool> told_{false};
+  std::atomic<bool> stopped_{false};  // why_ is set before it
+  FailureFacts why_{};
+  std::vector<os::Mapping> maps_;
+};
+
 }  // namespace
 
 std::unique_ptr<Backend> make_host_backend(HostConfig config, os::UniqueFd segment, RailListener listener,
                                            std::chrono::milliseconds init_timeout) {
   return std::make_unique<HostBackend>(std::move(config), std::move(segment), std::move(listener),
                                        patience_of(init_timeout));
+}
+
+std::unique_ptr<Backend> make_solo_backend(std::string holder, std::uint64_t generation) {
+  return std::make_unique<SoloBackend>(std::move(holder), generation);
 }
 
 }  // namespace cxxrun::host

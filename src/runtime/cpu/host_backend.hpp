@@ -1,4 +1,5 @@
-// HostBackend: collectives on the CPU, with shared memory within a node and rails between nodes. Shell.
+// The backends on the CPU: HostBackend, with shared memory within a node and rails between nodes, and SoloBackend, for
+// a world of one. Shell.
 #pragma once
 
 #include "src/runtime/cpu/node/node_group.hpp"
@@ -11,5 +12,8 @@ namespace cxxrun::host {
 /// connected.
 [[nodiscard]] std::unique_ptr<Backend> make_host_backend(HostConfig config, os::UniqueFd segment, RailListener listener,
                                                          std::chrono::milliseconds init_timeout);
+
+/// The backend of a world of one. `holder`: "rank 0 on node1", for messages.
+[[nodiscard]] std::unique_ptr<Backend> make_solo_backend(std::string holder, std::uint64_t generation = 0);
 
 }  // namespace cxxrun::host

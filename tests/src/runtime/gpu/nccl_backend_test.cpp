@@ -1,6 +1,6 @@
 // The NCCL backend's calls: what it queues on the device, and what it refuses.
 #include "src/runtime/client/engine.hpp"
-#include "src/runtime/client/solo_backend.hpp"
+#include "src/runtime/cpu/host_backend.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/nccl_world.hpp"
 
@@ -132,7 +132,7 @@ TEST_CASE("nccl: a world of one launches nothing for what is there already") {
   config.hosts = {"node0"};
   config.op_timeout = config.abort_deadline = 60s;
   auto const backend =
-      gpu::make_nccl_backend(std::move(config), client::make_solo_backend("rank 0 on node0"), Clock::now() + 60s);
+      gpu::make_nccl_backend(std::move(config), host::make_solo_backend("rank 0 on node0"), Clock::now() + 60s);
   auto* const memory = backend->allocate(64);
   auto const before = device.heard();
   backend->run(sum_of(memory));
