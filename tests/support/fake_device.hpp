@@ -16,8 +16,8 @@
 #include "src/base/core/call.hpp"
 #include "src/runtime/cpu/node/alarm.hpp"
 #include "src/runtime/cuda/plugin_api.h"
-#include "src/runtime/gpu/nccl_backend.hpp"
 #include "src/runtime/gpu/nccl_leftover.hpp"
+#include "src/runtime/gpu/nccl_peers.hpp"
 
 struct cxxrun_cuda_comm {
   std::uint64_t marked = 0;

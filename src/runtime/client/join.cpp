@@ -27,7 +27,7 @@
 #include "src/runtime/cpu/host_backend.hpp"
 #include "src/runtime/cpu/node/alarm.hpp"
 #include "src/runtime/cpu/rails/rail_socket.hpp"
-#include "src/runtime/gpu/nccl_backend.hpp"
+#include "src/runtime/gpu/nccl_peers.hpp"
 #include "src/runtime/gpu/select.hpp"
 
 namespace cxxrun::client {

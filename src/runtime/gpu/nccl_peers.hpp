@@ -1,6 +1,8 @@
-// Peers: the host backend beside NCCL, and its knowledge about whose failure something is. Shell.
+// The NCCL backend: collectives on device memory, through the plugin's table; and Peers: the host backend beside NCCL,
+// and its knowledge about whose failure something is. Shell; docs/design/nccl_backend.md.
 //
-// Threads: any. look() does not wait for a call of another thread; agree_on_failure() waits for it for at most 2 s.
+// Threads of Peers: any. look() does not wait for a call of another thread; agree_on_failure() waits for it for at most
+// 2 s.
 #pragma once
 
 #include <functional>
@@ -33,6 +35,10 @@ struct NcclConfig {
   std::shared_ptr<host::EarlyGiveUp> early_give_up =
       std::make_shared<host::EarlyGiveUp>();  ///< covers all waits, also for the connection
 };
+
+/// Collective. Blocks until NCCL is connected, at most until `deadline`. Throws Failure and PeerFailure.
+[[nodiscard]] std::unique_ptr<host::Backend> make_nccl_backend(NcclConfig config, std::unique_ptr<host::Backend> host,
+                                                               TimePoint deadline);
 
 /// Why an NCCL communicator is aborted.
 struct Reason {

@@ -8,7 +8,7 @@
 
 #include "src/base/os/thread.hpp"
 #include "src/runtime/gpu/choice.hpp"
-#include "src/runtime/gpu/nccl_backend.hpp"
+#include "src/runtime/gpu/nccl_peers.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/cuda_double/script.hpp"
 #include "tests/support/gpu_world.hpp"
