@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "src/base/os/thread.hpp"
-#include "src/runtime/cpu/common/own_process.hpp"
 
 namespace cxxrun::client {
 

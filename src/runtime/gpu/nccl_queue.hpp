@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "src/runtime/cpu/common/backend.hpp"
-#include "src/runtime/cpu/common/own_process.hpp"
 #include "src/runtime/gpu/choice.hpp"
 #include "src/runtime/gpu/nccl_leftover.hpp"
 #include "src/runtime/gpu/nccl_peers.hpp"
