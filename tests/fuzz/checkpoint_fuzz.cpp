@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "src/runtime/checkpoint/crc32c.hpp"
 #include "src/runtime/checkpoint/format.hpp"
 
 namespace {

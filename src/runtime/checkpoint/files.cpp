@@ -17,7 +17,6 @@
 #include "src/base/os/path_owners.hpp"
 #include "src/base/os/random.hpp"
 #include "src/base/os/system.hpp"
-#include "src/runtime/checkpoint/crc32c.hpp"
 
 namespace cxxrun::checkpoint {
 namespace {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <random>
 
-#include "src/runtime/checkpoint/crc32c.hpp"
 #include "src/runtime/checkpoint/format.hpp"
 #include "tests/support/catch.hpp"
 
