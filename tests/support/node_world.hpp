@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/runtime/cpu/host_backend.hpp"
-#include "src/runtime/cpu/rails/rail_socket.hpp"
+#include "src/runtime/cpu/rails/rail_link.hpp"
 
 namespace cxxrun::test {
 

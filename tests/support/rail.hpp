@@ -7,7 +7,7 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "src/runtime/cpu/rails/rail_socket.hpp"
+#include "src/runtime/cpu/rails/rail_link.hpp"
 #include "src/runtime/cpu/rails/rails.hpp"
 #include "tests/support/ranks.hpp"
 

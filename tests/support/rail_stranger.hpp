@@ -14,7 +14,7 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/base/os/local_address.hpp"
-#include "src/runtime/cpu/rails/rail_socket.hpp"
+#include "src/runtime/cpu/rails/rail_link.hpp"
 
 namespace cxxrun::test {
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "src/base/core/time.hpp"
-#include "src/runtime/cpu/rails/rail_socket.hpp"
+#include "src/runtime/cpu/rails/rail_link.hpp"
 #include "tests/support/rail.hpp"
 
 using namespace cxxrun;

@@ -26,7 +26,7 @@
 #include "src/runtime/cpu/common/fault_points.hpp"
 #include "src/runtime/cpu/host_backend.hpp"
 #include "src/runtime/cpu/node/alarm.hpp"
-#include "src/runtime/cpu/rails/rail_socket.hpp"
+#include "src/runtime/cpu/rails/rail_link.hpp"
 #include "src/runtime/gpu/nccl_peers.hpp"
 #include "src/runtime/gpu/select.hpp"
 

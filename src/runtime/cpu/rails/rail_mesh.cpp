@@ -25,7 +25,6 @@
 #include "src/runtime/cpu/common/waiting.hpp"
 #include "src/runtime/cpu/node/alarm.hpp"
 #include "src/runtime/cpu/rails/rail_link.hpp"
-#include "src/runtime/cpu/rails/rail_socket.hpp"
 
 namespace cxxrun::host {
 namespace {
