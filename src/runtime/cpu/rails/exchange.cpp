@@ -1,5 +1,4 @@
-#include "src/runtime/cpu/rails/exchange.hpp"
-
+// Exchange: one call on the links of a rail.
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include "src/runtime/comm/reduce.hpp"
 #include "src/runtime/comm/schedule.hpp"
 #include "src/runtime/cpu/common/fault_points.hpp"
+#include "src/runtime/cpu/rails/rails.hpp"
 
 namespace cxxrun::host {
 namespace {
