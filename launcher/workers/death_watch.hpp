@@ -11,7 +11,6 @@
 #include "src/base/core/limits.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/helper_children.hpp"
-#include "src/base/os/kernel_log.hpp"
 #include "src/base/os/process_limits.hpp"
 
 namespace cxxrun::launcher {

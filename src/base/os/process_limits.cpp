@@ -27,6 +27,7 @@ namespace cxxrun::os {
 namespace {
 
 constexpr std::size_t kThreadStack = std::size_t{2} << 20U;
+constexpr std::size_t kMostLogged = std::size_t{1} << 20U;
 
 std::optional<std::uint64_t> bound(rlim_t value) {
   return value == RLIM_INFINITY ? std::nullopt : std::optional<std::uint64_t>(value);
@@ -225,6 +226,26 @@ MemoryCounters MemoryGroup::read() const {
     }
   }
   return counters;
+}
+
+KernelLog::KernelLog(char const* path) : file_(::open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+  if (file_ && ::lseek(file_.get(), 0, SEEK_END) < 0) {
+    file_.reset();
+  }
+}
+
+std::string KernelLog::read_new() {
+  std::string text;
+  std::array<char, 8192> record{};  // a read returns one record, and fails if it does not fit
+  while (file_ && text.size() < kMostLogged) {
+    auto const got = retried([&] { return ::read(file_.get(), record.data(), record.size()); });
+    if (got > 0) {
+      text.append(record.data(), static_cast<std::size_t>(got));
+    } else if (got == 0 || errno != EPIPE) {  // EPIPE: records were overwritten; the next read goes on
+      break;
+    }
+  }
+  return text;
 }
 
 }  // namespace cxxrun::os

@@ -1,4 +1,5 @@
-// The limits of this process and the memory counters of its control groups, read from the kernel. Shell.
+// The limits of this process, the memory counters of its control groups and the kernel's log, read from the kernel.
+// Shell.
 #pragma once
 
 #include <exception>
@@ -63,6 +64,19 @@ class MemoryGroup {
   UniqueFd kills_;
   UniqueFd machine_;
   std::vector<Group> groups_;  // the groups that had a limit at the start
+};
+
+/// What the kernel has logged since this object was made, if this user may read it.
+class KernelLog {
+ public:
+  /// Opens the log. access() would not tell whether it can be read, because the kernel may refuse what the mode allows.
+  /// A log that cannot be read stays empty, without a message.
+  explicit KernelLog(char const* path = "/dev/kmsg");
+  /// The records since the last call, at most 1 MiB.
+  [[nodiscard]] std::string read_new();
+
+ private:
+  UniqueFd file_;
 };
 
 }  // namespace cxxrun::os

@@ -1,7 +1,6 @@
-#include "src/base/os/kernel_log.hpp"
-
 #include <fstream>
 
+#include "src/base/os/process_limits.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"
 
