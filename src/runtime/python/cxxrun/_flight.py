@@ -6,7 +6,7 @@ import sys
 from typing import Any, Callable, Collection, List, Optional, Sequence, Tuple, Union
 
 from cxxrun import _page
-from cxxrun._told import Told, packed
+from cxxrun._calls import Told, packed
 
 
 _MODULE = "torch._C._distributed_c10d"

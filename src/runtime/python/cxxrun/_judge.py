@@ -2,7 +2,7 @@
 from typing import Dict, NamedTuple, Optional, Sequence
 
 from cxxrun import _page
-from cxxrun._told import Told
+from cxxrun._calls import Told
 
 _ASK = 4  # observations without a change until the recorder or the stack is asked; and again after as many
 

@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any, Dict, Optional, Set, Tuple
 
 from cxxrun import _calls, _flight, _imports, _page, _process
+from cxxrun._calls import Told
 from cxxrun._judge import NOTHING, Judge
-from cxxrun._told import Told
 
 _PERIODS = (0.083, 0.097, 0.069)  # in turn: looks at equal intervals would keep step with some training
 _SHARE = 0.0002  # of a core is the most that the flight recorder may cost: a dump of 2,000 entries takes 20 to 40 ms

@@ -24,10 +24,10 @@ PACKAGE = ROOT / "src/runtime/python"
 sys.path.insert(0, str(PACKAGE))
 
 import cxxrun
-from cxxrun import _calls, _flight, _late, _page, _progress, _told, _watch
+from cxxrun import _calls, _flight, _late, _page, _progress, _watch
+from cxxrun._calls import Told
 from cxxrun._judge import NOTHING, Judge, Shown
 from cxxrun._page import GroupCount
-from cxxrun._told import Told
 from cxxrun._wanted import Requests, Saves, device_of
 
 ALL_REDUCE = 0 | 0 << 8 | 255 << 16
