@@ -1,6 +1,6 @@
 // PythonStack: asks a Python program for the stacks of its threads, without a debugger and without root. Shell.
 //
-// cxxrun.install() in the program (src/runtime/python/cxxrun/_stacks.py) has faulthandler write them to a memfd on a
+// cxxrun.install() in the program (src/runtime/python/cxxrun/_install.py) has faulthandler write them to a memfd on a
 // signal. faulthandler is C code, so a program that holds the interpreter's lock answers, too. The file's name holds
 // the number of the signal, and /proc/PID/fd shows it to this user. The signal is sent only to a program that has a
 // handler for it.

@@ -1,17 +1,21 @@
 """cxxrun.install(): what makes the launcher see a PyTorch script."""
+import faulthandler
 import functools
 import importlib.util
 import os
+import signal
 import sys
 from types import ModuleType
 from typing import Any, Callable, List, Optional
 
-from cxxrun import _flight, _imports, _late, _process, _stacks, _watch
+from cxxrun import _flight, _imports, _late, _process, _watch
 
 _C10D = "torch.distributed.distributed_c10d"
 _installed = False
 _complained = False
 _says = False
+SIGNAL = int(signal.SIGRTMIN) + 13
+_armed: Optional[int] = None  # the descriptor of the stacks: faulthandler keeps its number, not the file
 
 
 def install(says: bool = True) -> bool:
@@ -28,12 +32,30 @@ def install(says: bool = True) -> bool:
         return False
     if not _installed:
         _installed = True
-        _stacks.arm()
+        arm()
         if _C10D in sys.modules:
             _join(sys.modules[_C10D])
         else:
             sys.meta_path.insert(0, _Finder())
     return True
+
+
+def arm() -> None:
+    """Arms faulthandler, so that the launcher can get the Python stacks of this process (launcher/hangs/python_stack.hpp): once
+    in a process, and not if the program uses the signal itself.
+
+    On the signal, the stacks are written to a memfd whose name holds its number. C code does that: it needs neither the
+    interpreter's lock nor a debugger. Programs that this process executes do not inherit the descriptor."""
+    global _armed
+    _armed = _armed or getattr(sys.modules.get("_cxxrun_bootstrap"), "stacks", None)
+    if _armed is None and signal.getsignal(SIGNAL) == signal.SIG_DFL:
+        _armed = os.memfd_create(f"cxxrun-stacks-{SIGNAL}", os.MFD_CLOEXEC)
+        faulthandler.register(SIGNAL, file=_armed, all_threads=True)
+
+
+def armed() -> Optional[int]:
+    """Returns the descriptor of the file with the stacks, or None."""
+    return _armed
 
 
 def _complain(text: str) -> None:

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from typing import Callable, List, Tuple
 
-from cxxrun import _flight, _process, _stacks, _version, _watch
+from cxxrun import _flight, _install, _process, _version, _watch
 
 Row = Tuple[str, Callable[[], str]]
 
@@ -21,14 +21,14 @@ def _package() -> str:
 
 
 def _stack() -> str:
-    _stacks.arm()
-    if _stacks.armed() is None:
-        raise Missing(f"signal {_stacks.SIGNAL} is the program's own: no Python stacks of this process")
-    os.kill(os.getpid(), _stacks.SIGNAL)
-    written = os.pread(_stacks.armed(), 1 << 16, 0).decode(errors="replace")
+    _install.arm()
+    if _install.armed() is None:
+        raise Missing(f"signal {_install.SIGNAL} is the program's own: no Python stacks of this process")
+    os.kill(os.getpid(), _install.SIGNAL)
+    written = os.pread(_install.armed(), 1 << 16, 0).decode(errors="replace")
     if "in _stack" not in written:
         raise RuntimeError("faulthandler wrote no stack")
-    return f"faulthandler answers signal {_stacks.SIGNAL} ({signal.strsignal(_stacks.SIGNAL)})"
+    return f"faulthandler answers signal {_install.SIGNAL} ({signal.strsignal(_install.SIGNAL)})"
 
 
 def _torch() -> str:

@@ -7,7 +7,7 @@ import sys
 _C10D = "torch.distributed.distributed_c10d"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _NAME = "_cxxrun_bootstrap"
-stacks = None  # the descriptor of cxxrun._stacks
+stacks = None  # the descriptor of cxxrun._install.arm()
 
 
 class _Waiting(object):
@@ -42,7 +42,7 @@ def _find_install():
 
 
 def _arm():
-    """Does what cxxrun._stacks does, without its imports, which would take too long here."""
+    """Does what cxxrun._install.arm() does, without its imports, which would take too long here."""
     global stacks
     try:
         import _signal
