@@ -16,8 +16,7 @@ from cxxrun._errors import RefusedError
 from cxxrun.torch import _device, _pickled, _state, _world
 from cxxrun.torch._buckets import bytes_of
 from cxxrun.torch._carrier import Carrier
-from cxxrun.torch._random import seed_all
-from cxxrun.torch._sampler import ElasticSampler
+from cxxrun.torch._sampler import ElasticSampler, seed_all
 from cxxrun.torch._undo import Before, load
 from cxxrun.torch._updates import Updates
 from cxxrun.torch._wrapped import Wrapped

@@ -1,4 +1,5 @@
-"""Chooses the samples of each rank, in the order of cxxrun::ElasticSampler (docs/use/sampler.md)."""
+"""Chooses the samples of each rank, in the order of cxxrun::ElasticSampler (docs/use/sampler.md), and seeds its steps."""
+import random
 import sys
 import weakref
 from collections import deque
@@ -10,9 +11,23 @@ from torch.utils.data import DataLoader, Sampler, get_worker_info
 
 from cxxrun import _lib
 from cxxrun._errors import RefusedError
-from cxxrun.torch._random import seed_all
 
 _TAILS = {"uneven": 0, "drop": 1, "pad": 2}
+_BITS = (1 << 64) - 1
+
+
+def seed_all(seed: int, step: int, rank: int) -> None:
+    """Seeds torch, random and, if it is loaded, numpy for one step of one rank."""
+    mixed = seed
+    for number in (step, rank):
+        mixed = (mixed ^ number) + 0x9E3779B97F4A7C15 & _BITS
+        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _BITS
+        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _BITS
+        mixed ^= mixed >> 31
+    torch.manual_seed(mixed)
+    random.seed(mixed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(mixed & 0xFFFFFFFF)
 
 
 class ElasticSampler(Sampler[List[int]]):
