@@ -20,7 +20,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils._pytree import tree_map_only
 
 from cxxrun import _lib
-from cxxrun.torch import _store
+from cxxrun.torch import _world
 from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._group import kind_of
 from cxxrun.torch._state import Shard
@@ -52,7 +52,7 @@ class Node:
         """Makes torch's own group, which lasts as long as the process. Its ranks meet in the store of this generation."""
         first = facts.rank - facts.local_rank
         ranks = list(range(first, first + self._size))
-        store = dist.PrefixStore(f"cxxrun/node/{first}", _store.of(facts, _LONG))
+        store = dist.PrefixStore(f"cxxrun/node/{first}", _world.store_of(facts, _LONG))
         backend = "cpu:gloo,cuda:nccl" if self._device == "cuda" else "gloo"
         for name in _NO_MONITOR:
             os.environ.setdefault(name, "0")

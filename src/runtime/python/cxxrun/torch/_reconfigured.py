@@ -2,24 +2,29 @@
 shares the state, and learns of a death, which ends what torch waits for."""
 import ctypes
 import os
+import socket
+import struct
 import threading
+import time
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, List, Optional
+from typing import Any, Callable, Iterator, List, Optional, Set, Tuple
 
 import torch.distributed as dist
 
 from cxxrun import _lib
 from cxxrun.torch import _world
 from cxxrun.torch._carrier import Carrier
-from cxxrun.torch._connections import Connections
-from cxxrun.torch._store import Store
 
 _c10d = dist.distributed_c10d
 _HEARS = 20.0  # seconds after an error of torch's in which the launcher may say whose fault it is. A lost node takes 5
 _OF_GLOO = "gloo/", "pair closure"  # occurs in the text of gloo's errors
 _LOOK_MS = 1000
 _HANDLE = 256  # bytes
+_LONG = timedelta(minutes=5)
+_PAUSES = 0.0005, 0.02  # seconds between two looks at the store: the first pause, and the longest
+_PASSED_ON = "add check compare_set delete_key num_keys".split()
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 class World:
@@ -124,6 +129,95 @@ class World:
     def _go_on(self) -> None:
         if self._over.is_set():
             raise self._carrier.failure
+
+
+# ---- the store
+
+
+class Store(dist.Store):
+    """The store of a torch group that outlives generations. Each generation has a store of its own, which an agent serves and
+    ends. This object forwards requests to that of the current generation.
+
+    `go_on` raises if the generation is over. `told` is called with each value that is set."""
+
+    def __init__(self, go_on: Callable[[], None], told: Callable[[bytes], None]) -> None:
+        super().__init__()
+        self._go_on, self._told = go_on, told
+        self._its: Any = dist.HashStore()
+
+    def renew(self, facts: _lib.Facts) -> None:
+        self._its = dist.PrefixStore("cxxrun/torch", _world.store_of(facts, _LONG))
+
+    def set(self, key: str, value: Any) -> None:
+        self._told(value if isinstance(value, bytes) else str(value).encode())
+        self._its.set(key, value)
+
+    def get(self, key: str) -> bytes:
+        self.wait([key])
+        return bytes(self._its.get(key))
+
+    def wait(self, keys: List[str], timeout: Optional[timedelta] = None) -> None:
+        """Polls, because torch's own wait would block on a rank that has died."""
+        until = time.monotonic() + (timeout or _LONG).total_seconds()
+        pause, longest = _PAUSES
+        while not self._its.check(keys):
+            self._go_on()
+            if time.monotonic() > until:
+                raise dist.DistStoreError(f"cxxrun.torch: nobody has set {', '.join(keys)}")
+            time.sleep(pause)
+            pause = min(2 * pause, longest)
+
+
+def _passing_on(name: str) -> Callable[..., Any]:
+    return lambda self, *arguments: getattr(self._its, name)(*arguments)
+
+
+for _name in _PASSED_ON:
+    setattr(Store, _name, _passing_on(_name))
+
+
+# ---- the connections
+
+
+class Connections:
+    """Ends gloo's connections of this process when a peer has failed. A rank that waits in a gloo call for a rank that is alive
+    would not learn of the failure otherwise. ProcessGroupGloo.abort() does nothing.
+
+    Gloo tells its peers through the store where it listens. A connection that it has accepted has the port of the listening
+    socket. One end of each connection was accepted, so all connections end when every rank ends those that it accepted."""
+
+    def __init__(self) -> None:
+        self._places: Set[Tuple[int, int]] = set()
+
+    def note(self, told: bytes) -> None:
+        """Takes what gloo tells its peers: it contains the addresses of its listening sockets, in the kernel's format."""
+        for its in _sockets():
+            place = its.family, its.getsockname()[1]
+            if _listens(its) and struct.pack("=H", place[0]) + struct.pack(">H", place[1]) in told:
+                self._places.add(place)
+
+    def end(self) -> None:
+        for its in _sockets():
+            if not _listens(its) and (its.family, its.getsockname()[1]) in self._places:
+                with suppress(OSError):  # it has ended already
+                    its.shutdown(socket.SHUT_RDWR)
+
+    def forget(self) -> None:
+        self._places = set()
+
+
+def _sockets() -> Iterator[socket.socket]:
+    """Yields the IP sockets of this process. Each is a duplicate, so that no other thread can close it and reuse its number."""
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(name))) as its:
+                    if its.family in _FAMILIES and its.type == socket.SOCK_STREAM:
+                        yield its
+
+
+def _listens(its: socket.socket) -> bool:
+    return bool(its.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
 def _longest() -> timedelta:

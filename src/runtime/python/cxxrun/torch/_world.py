@@ -1,10 +1,12 @@
 """Makes the Communicator's world torch's default process group, and supports new_group() in it."""
 import sys
+from datetime import timedelta
 from typing import Any, Optional
 
 import torch
 import torch.distributed as dist
 
+from cxxrun import _lib
 from cxxrun._errors import RefusedError
 from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._group import BACKEND, Group, refuse
@@ -39,6 +41,14 @@ def of(backend: Optional[str]) -> Any:
     from cxxrun.torch._reconfigured import World
 
     return World(backend)
+
+
+def store_of(facts: _lib.Facts, timeout: timedelta) -> Any:
+    """Connects to the store of this generation. The environment of a survivor still names an earlier one."""
+    if facts.store_port == 0:  # a world of one has no store
+        return dist.HashStore()
+    return dist.TCPStore(facts.store_host.decode(), facts.store_port, is_master=False, wait_for_workers=False,
+                         timeout=timeout, use_libuv=False)
 
 
 def install(carrier: Carrier) -> None:
