@@ -22,19 +22,6 @@ Handle* handle_of(std::uintptr_t number) {
   return reinterpret_cast<Handle*>(number);  // NOLINT(performance-no-int-to-ptr): never dereferenced
 }
 
-template <class Table, class Handle>
-auto find_in(Table const& table, Handle const* handle) {
-  auto const found = table.find(reinterpret_cast<std::uintptr_t>(handle));
-  return found == table.end() ? nullptr : found->second;
-}
-
-template <class Table, class Handle>
-auto take_from(Table& table, Handle const* handle) {
-  auto taken = find_in(table, handle);
-  table.erase(reinterpret_cast<std::uintptr_t>(handle));
-  return taken;
-}
-
 }  // namespace
 
 Tables& Tables::own() {
@@ -61,23 +48,6 @@ cxxrun_work* Tables::add(Work work) {
   std::lock_guard const lock(mutex_);
   works_.emplace(++last_, std::move(entry));
   return handle_of<cxxrun_work>(last_);
-}
-
-std::shared_ptr<Comm> Tables::find(cxxrun_comm const* handle) {
-  std::lock_guard const lock(mutex_);
-  return find_in(comms_, handle);
-}
-std::shared_ptr<Work> Tables::find(cxxrun_work const* handle) {
-  std::lock_guard const lock(mutex_);
-  return find_in(works_, handle);
-}
-std::shared_ptr<Comm> Tables::take(cxxrun_comm const* handle) {
-  std::lock_guard const lock(mutex_);
-  return take_from(comms_, handle);
-}
-std::shared_ptr<Work> Tables::take(cxxrun_work const* handle) {
-  std::lock_guard const lock(mutex_);
-  return take_from(works_, handle);
 }
 
 // ---- failures

@@ -38,17 +38,28 @@ class Tables {
   cxxrun_comm* add(Communicator comm);
   cxxrun_work* add(Work work);
   /// Null if there is no such handle.
-  [[nodiscard]] std::shared_ptr<Comm> find(cxxrun_comm const* handle);
-  [[nodiscard]] std::shared_ptr<Work> find(cxxrun_work const* handle);
+  [[nodiscard]] std::shared_ptr<Comm> find(cxxrun_comm const* handle) { return find_in(comms_, handle, false); }
+  [[nodiscard]] std::shared_ptr<Work> find(cxxrun_work const* handle) { return find_in(works_, handle, false); }
   /// The same, and removes the handle.
-  std::shared_ptr<Comm> take(cxxrun_comm const* handle);
-  std::shared_ptr<Work> take(cxxrun_work const* handle);
+  std::shared_ptr<Comm> take(cxxrun_comm const* handle) { return find_in(comms_, handle, true); }
+  std::shared_ptr<Work> take(cxxrun_work const* handle) { return find_in(works_, handle, true); }
 
  private:
   explicit Tables(pid_t pid) : pid_(pid) {}
 
   template <class T>
   using Table = std::map<std::uintptr_t, std::shared_ptr<T>>;
+
+  template <class T>
+  std::shared_ptr<T> find_in(Table<T>& table, void const* handle, bool takes) {
+    std::lock_guard const lock(mutex_);
+    auto const found = table.find(reinterpret_cast<std::uintptr_t>(handle));
+    auto entry = found == table.end() ? nullptr : found->second;
+    if (entry != nullptr && takes) {
+      table.erase(found);
+    }
+    return entry;
+  }
 
   pid_t pid_;
   std::mutex mutex_;
