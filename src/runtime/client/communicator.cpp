@@ -304,35 +304,31 @@ void Communicator::barrier() {
   impl_->run({.kind = comm::Kind::barrier});
 }
 
-// NOLINTNEXTLINE(readability-function-size): the parameters of a collective
+// NOLINTBEGIN(readability-function-size): the parameters of a collective
+namespace {
+comm::Call reduction(comm::Kind kind, void const* in, void* out, std::size_t count, DType type, ReduceOp op, Wire wire,
+                     float scale, Stream stream) {
+  return {.kind = kind,
+          .type = type,
+          .op = op,
+          .wire = wire,
+          .count = count,
+          .scale = scale,
+          .in = in,
+          .out = out,
+          .stream = stream};
+}
+}  // namespace
 Work Communicator::start_all_reduce(void const* in, void* out, std::size_t count, DType type, ReduceOp op, Wire wire,
                                     float scale, Stream stream) {
-  comm::Call const call{.kind = comm::Kind::all_reduce,
-                        .type = type,
-                        .op = op,
-                        .wire = wire,
-                        .count = count,
-                        .scale = scale,
-                        .in = in,
-                        .out = out,
-                        .stream = stream};
-  return client::Access::start(*this, call);
+  return client::Access::start(*this, reduction(comm::Kind::all_reduce, in, out, count, type, op, wire, scale, stream));
 }
-
-// NOLINTNEXTLINE(readability-function-size): the parameters of a collective
 Work Communicator::start_reduce_scatter(void const* in, void* out, std::size_t count, DType type, ReduceOp op,
                                         Wire wire, float scale, Stream stream) {
-  comm::Call const call{.kind = comm::Kind::reduce_scatter,
-                        .type = type,
-                        .op = op,
-                        .wire = wire,
-                        .count = count,
-                        .scale = scale,
-                        .in = in,
-                        .out = out,
-                        .stream = stream};
-  return client::Access::start(*this, call);
+  return client::Access::start(*this,
+                               reduction(comm::Kind::reduce_scatter, in, out, count, type, op, wire, scale, stream));
 }
+// NOLINTEND(readability-function-size)
 Work Communicator::start_all_gather(void const* in, void* out, std::size_t count, DType type, Stream stream) {
   return client::Access::start(
       *this, {.kind = comm::Kind::all_gather, .type = type, .count = count, .in = in, .out = out, .stream = stream});
