@@ -14,7 +14,7 @@
 #include "src/runtime/comm/element_formats.hpp"
 #include "src/runtime/comm/kernels.hpp"
 #include "src/runtime/cuda/device_kernels.hpp"
-#include "src/runtime/gradient/elements.hpp"
+#include "src/runtime/gradient/memory.hpp"
 #include "tests/gpu/gpu_check.hpp"
 #include "tests/support/square_order.hpp"
 

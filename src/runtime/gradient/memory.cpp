@@ -1,8 +1,9 @@
 #include "src/runtime/gradient/memory.hpp"
 
+#include <array>
 #include <cstring>
 
-#include "src/runtime/gradient/elements.hpp"
+#include "src/runtime/comm/element_formats.hpp"
 
 namespace cxxrun::gradient {
 namespace {
@@ -15,7 +16,62 @@ void move_gradients(std::byte* to, Layout const& next, std::byte const* from, La
   }
 }
 
+template <class Format>
+void multiply_as(void* data, std::size_t count, double factor) {
+  auto* const values = static_cast<typename Format::Stored*>(data);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = comm::multiplied<Format>(values[i], factor);
+  }
+}
+
+template <class Format>
+double sum_of_squares_as(void const* data, std::size_t count) {
+  auto const* const values = static_cast<typename Format::Stored const*>(data);
+  std::array<double, 8> sums{};  // independent sums, so that additions do not wait for each other
+  std::size_t i = 0;
+  for (; i + sums.size() <= count; i += sums.size()) {
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      double const value = Format::wide(values[i + k]);
+      sums[k] += value * value;
+    }
+  }
+  for (; i < count; ++i) {
+    double const value = Format::wide(values[i]);
+    sums[0] += value * value;
+  }
+  double total = 0;
+  for (double const sum : sums) {
+    total += sum;
+  }
+  return total;
+}
+
+template <class Body>
+void with_format(DType type, Body const& body) {
+  switch (type) {
+    case DType::f32: return body(comm::F32{});
+    case DType::f64: return body(comm::F64{});
+    case DType::f16: return body(comm::F16{});
+    case DType::bf16: return body(comm::BF16{});
+    default: return;  // gradients have no other type
+  }
+}
+
 }  // namespace
+
+void multiply(DType type, void* data, std::size_t count, double factor) {
+  if (factor != 0) {
+    with_format(type, [&]<class Format>(Format) { multiply_as<Format>(data, count, factor); });
+  } else if (count > 0) {
+    std::memset(data, 0, count * size_of(type));
+  }
+}
+
+double sum_of_squares(DType type, void const* data, std::size_t count) {
+  double sum = 0;
+  with_format(type, [&]<class Format>(Format) { sum = sum_of_squares_as<Format>(data, count); });
+  return sum;
+}
 
 void Memory::multiply(Piece const& piece, double factor) const {
   if (on_device()) {

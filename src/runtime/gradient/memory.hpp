@@ -12,6 +12,14 @@
 
 namespace cxxrun::gradient {
 
+// Calculations in host memory; they allocate nothing.
+
+/// data[i] *= factor, calculated in f64, for 16-bit types in f32. A factor of 0 gives zeros, whatever the data.
+void multiply(DType type, void* data, std::size_t count, double factor);
+
+/// Sum of data[i]² in f64, in a fixed order.
+[[nodiscard]] double sum_of_squares(DType type, void const* data, std::size_t count);
+
 /// A range of elements of one type.
 struct Piece {
   DType type = DType::f32;

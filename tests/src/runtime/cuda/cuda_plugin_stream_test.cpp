@@ -6,7 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "src/runtime/gradient/elements.hpp"
+#include "src/runtime/gradient/memory.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/cuda_double/script.hpp"
 #include "tests/support/cuda_world.hpp"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "src/runtime/gradient/buckets.hpp"
-#include "src/runtime/gradient/elements.hpp"
+#include "src/runtime/gradient/memory.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;            // NOLINT(google-build-using-namespace)
