@@ -3,7 +3,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <fcntl.h>
 #include <poll.h>
 #include <thread>
 #include <unistd.h>
@@ -19,15 +18,6 @@ namespace {
 constexpr std::size_t kMostLine = std::size_t{256} << 20U;  // as of an answer
 constexpr Millis kForEnd{2000};                             // to end by itself, and again after SIGTERM
 constexpr Millis kBetweenLooks{5};
-
-struct Pipe {
-  os::UniqueFd read;
-  os::UniqueFd write;
-};
-Pipe make_pipe() {
-  std::array<int, 2> ends{-1, -1};
-  return pipe2(ends.data(), O_CLOEXEC) == 0 ? Pipe{os::UniqueFd(ends[0]), os::UniqueFd(ends[1])} : Pipe{};
-}
 
 }  // namespace
 
@@ -101,8 +91,8 @@ Result<std::unique_ptr<Program>> Program::start(std::vector<std::string> const& 
     return fail(Errc::not_found, "there is no " + words.front() + " in PATH here");
   }
   request.path = std::move(found.path);
-  auto in = make_pipe();
-  auto out = make_pipe();
+  auto in = os::make_pipe();
+  auto out = os::make_pipe();
   if (!in.read || !out.read) {
     return fail(Errc::io, "cannot make a pipe for " + words.front(), errno);
   }

@@ -41,17 +41,8 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-struct Pipe {
-  os::UniqueFd reader;
-  os::UniqueFd writer;
-};
-inline Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw std::runtime_error("pipe2");
-  }
-  return {os::UniqueFd(ends[0]), os::UniqueFd(ends[1])};
-}
+using os::make_pipe;
+using os::Pipe;
 
 /// Lines from a descriptor, each awaited for at most kGuard.
 class LineReader {

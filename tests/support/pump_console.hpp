@@ -19,18 +19,8 @@
 
 namespace cxxrun::test {
 
-struct Pipe {
-  os::UniqueFd read;
-  os::UniqueFd write;
-};
-
-inline Pipe make_pipe() {
-  std::array<int, 2> fds{};
-  if (pipe2(fds.data(), O_CLOEXEC) != 0) {
-    std::abort();
-  }
-  return {os::UniqueFd(fds[0]), os::UniqueFd(fds[1])};
-}
+using os::make_pipe;
+using os::Pipe;
 
 /// Writes everything; false when the reader is gone.
 inline bool write_all(int fd, std::string_view bytes) {

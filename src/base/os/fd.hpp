@@ -1,4 +1,4 @@
-// Descriptors: an owner, reads and writes of whole texts, and times for poll. Shell.
+// Descriptors: an owner, pipes, reads and writes of whole texts, and times for poll. Shell.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <fcntl.h>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,17 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
+
+/// Both ends of a pipe, close-on-exec; none, with errno, when it cannot be made.
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+  explicit operator bool() const noexcept { return static_cast<bool>(read); }
+};
+[[nodiscard]] inline Pipe make_pipe(int flags = 0) {
+  std::array<int, 2> ends{-1, -1};
+  return ::pipe2(ends.data(), O_CLOEXEC | flags) == 0 ? Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])} : Pipe{};
+}
 
 /// Makes the system call again when a signal has interrupted it.
 template <class Call>

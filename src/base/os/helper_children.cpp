@@ -109,17 +109,16 @@ SeenPath look(char const* path) {
 }  // namespace
 
 LimitedChild::LimitedChild(std::function<void(Say const&)> const& work) {
-  std::array<int, 2> ends{-1, -1};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+  Pipe ends = make_pipe();
+  if (!ends) {
     error_ = std::strerror(errno);
     return;
   }
-  output_ = UniqueFd(ends[0]);
-  UniqueFd const theirs(ends[1]);
+  output_ = std::move(ends.read);
   pid_t const parent = getpid();
   pid_ = fork();
   if (pid_ == 0) {
-    be_child(work, theirs.get(), parent);
+    be_child(work, ends.write.get(), parent);
   }
   if (pid_ < 0) {
     error_ = std::strerror(errno);
@@ -153,24 +152,19 @@ LimitedChild::Words LimitedChild::wait_until(TimePoint deadline) {
 }
 
 Caretaker::Caretaker() {
-  std::array<int, 2> words{-1, -1};
-  std::array<int, 2> end{-1, -1};
-  if (pipe2(words.data(), O_CLOEXEC) != 0) {
+  Pipe words = make_pipe();
+  Pipe end = make_pipe();
+  if (!words || !end) {
     return;
   }
-  UniqueFd told(words[0]);
-  told_ = UniqueFd(words[1]);
-  if (pipe2(end.data(), O_CLOEXEC) != 0) {
-    return;
-  }
-  ended_ = UniqueFd(end[0]);
-  UniqueFd alive(end[1]);
+  told_ = std::move(words.write);
+  ended_ = std::move(end.read);
   pid_ = fork();
   if (pid_ == 0) {
     told_ = UniqueFd();
-    take_care(told.get(), alive.get());
+    take_care(words.read.get(), end.write.get());
   }
-  alive = UniqueFd();
+  end.write = UniqueFd();
   char ready = 0;  // once it is ready, no signal for us reaches it
   static_cast<void>(retried([&] { return ::read(ended_.get(), &ready, 1); }));
 }
@@ -192,16 +186,15 @@ void Caretaker::remove_at_end(std::string const& path) const {
 }
 
 std::optional<PathProbe> start_probe(std::vector<std::string> const& paths) {
-  std::array<int, 2> ends{-1, -1};
-  if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+  Pipe ends = make_pipe(O_NONBLOCK);
+  if (!ends) {
     return std::nullopt;
   }
-  PathProbe probe{0, UniqueFd(ends[0])};
-  UniqueFd const theirs(ends[1]);
+  PathProbe probe{0, std::move(ends.read)};
   pid_t const parent = getpid();
   probe.pid = fork();
   if (probe.pid == 0) {
-    look_at_all(paths, theirs.get(), parent);
+    look_at_all(paths, ends.write.get(), parent);
   }
   return probe.pid > 0 ? std::optional(std::move(probe)) : std::nullopt;
 }

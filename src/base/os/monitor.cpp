@@ -300,12 +300,10 @@ Result<int> run_under_parent(std::function<int(AgentSide const&)> const& agent_m
   auto signals = SignalFd::open(heard);
   UniqueFd timer(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
   // Only the parent holds the writing end, so its death is end of file. A pidfd would need Linux 5.3.
-  std::array<int, 2> life{-1, -1};
-  bool const piped = pipe2(life.data(), O_CLOEXEC) == 0;
+  Pipe life = make_pipe();
   auto keeping = keep_ports();
-  side.parent_watch.reset(life[0]);
-  UniqueFd held(life[1]);
-  if (!page || !signals || !timer || !piped || !keeping) {
+  side.parent_watch = std::move(life.read);
+  if (!page || !signals || !timer || !side.parent_watch || !keeping) {
     return fail(Errc::io, "cannot watch the agent process", errno);
   }
   pid_t const agent = fork();
@@ -315,7 +313,7 @@ Result<int> run_under_parent(std::function<int(AgentSide const&)> const& agent_m
   if (agent == 0) {
     signals = SignalFd();
     timer.reset();
-    held.reset();
+    life.write.reset();
     side.page = &*page;
     side.standby = std::move(standby);
     side.keeper = std::move(keeping->agent);

@@ -1,7 +1,6 @@
 #include "src/base/os/spawn.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -307,13 +306,11 @@ SpawnResult spawn(SpawnRequest const& request) {
   if (!stack) {
     return {0, errno, SpawnStage::fork};
   }
-  std::array<int, 2> ends{-1, -1};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+  Pipe report = make_pipe();
+  if (!report) {
     return {0, errno, SpawnStage::descriptors};
   }
-  UniqueFd const report(ends[0]);
-  UniqueFd theirs(ends[1]);
-  plan.report = theirs.get();
+  plan.report = report.write.get();
   // No handler of ours may run in the child, where it would change our memory.
   sigset_t all;
   sigset_t before;
@@ -325,9 +322,9 @@ SpawnResult spawn(SpawnRequest const& request) {
   if (pid < 0) {
     return {0, fork_error, SpawnStage::fork};
   }
-  theirs.reset();
+  report.write.reset();
   FailedStart failed;
-  if (retried([&] { return read(report.get(), &failed, sizeof failed); }) == static_cast<ssize_t>(sizeof failed)) {
+  if (retried([&] { return read(report.read.get(), &failed, sizeof failed); }) == static_cast<ssize_t>(sizeof failed)) {
     static_cast<void>(retried([&] { return waitpid(pid, nullptr, 0); }));
     return {0, failed.error, failed.stage};
   }
@@ -365,19 +362,16 @@ Result<PipedProgram> spawn_piped(std::vector<std::string> argv, std::vector<std:
     return fail(Errc::not_found, "there is no " + name + " in PATH here");
   }
   request.path = std::move(found.path);
-  std::array<int, 2> ends{-1, -1};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+  Pipe output = make_pipe();
+  if (!output) {
     return fail(Errc::io, "cannot make a pipe for " + name, errno);
   }
-  UniqueFd ours(ends[0]);
-  UniqueFd const theirs(ends[1]);
-  request.out = theirs.get();
-  request.err = theirs.get();
+  request.out = request.err = output.write.get();
   auto const started = spawn(request);
   if (!started.ok()) {
     return fail(Errc::io, explain_failed_start(name, started.stage, started.error));
   }
-  return PipedProgram{started.pid, std::move(ours)};
+  return PipedProgram{started.pid, std::move(output.read)};
 }
 
 std::string explain_failed_start(std::string const& name, SpawnStage stage, int error) {

@@ -48,23 +48,23 @@ class Tracer {
       _exit(0);
     }
     waitpid(middle, nullptr, 0);
-    request_.reader.reset();
-    answer_.writer.reset();
+    request_.read.reset();
+    answer_.write.reset();
   }
   // False when the system does not allow it.
   bool seize(pid_t pid) {
     bool done = false;
-    return write(request_.writer.get(), &pid, sizeof pid) == sizeof pid &&
-           read(answer_.reader.get(), &done, sizeof done) == sizeof done && done;
+    return write(request_.write.get(), &pid, sizeof pid) == sizeof pid &&
+           read(answer_.read.get(), &done, sizeof done) == sizeof done && done;
   }
 
  private:
   [[noreturn]] void trace() {
-    request_.writer.reset();
+    request_.write.reset();
     pid_t pid = 0;
-    while (read(request_.reader.get(), &pid, sizeof pid) == sizeof pid) {
+    while (read(request_.read.get(), &pid, sizeof pid) == sizeof pid) {
       bool const done = ptrace(PTRACE_SEIZE, pid, 0, 0) == 0;
-      if (write(answer_.writer.get(), &done, sizeof done) < 0) {
+      if (write(answer_.write.get(), &done, sizeof done) < 0) {
         break;
       }
     }

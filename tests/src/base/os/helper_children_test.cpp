@@ -217,8 +217,8 @@ TEST_CASE("path probe: a child that looks holds no descriptor of ours", "[proces
   REQUIRE(probe);
   pollfd first{probe->output.get(), POLLIN, 0};
   REQUIRE(poll(&first, 1, static_cast<int>(std::chrono::milliseconds(test::kGuard).count())) == 1);
-  pipe.writer.reset();
-  pollfd ended{pipe.reader.get(), POLLIN, 0};
+  pipe.write.reset();
+  pollfd ended{pipe.read.get(), POLLIN, 0};
   CHECK(poll(&ended, 1, 0) == 1);  // the probe has begun, so it has closed its copy
   kill(probe->pid, SIGKILL);
   REQUIRE(waitpid(probe->pid, nullptr, 0) == probe->pid);

@@ -30,8 +30,8 @@ struct Monitored {
   Fifo fifo{directory.file("fifo")};
   Pipe out = make_pipe();
   Pipe err = make_pipe();
-  LineReader output{std::move(out.reader)};
-  LineReader errors{std::move(err.reader)};
+  LineReader output{std::move(out.read)};
+  LineReader errors{std::move(err.read)};
   pid_t parent = 0;
   pid_t agent = 0;
   int standby = 0;
@@ -41,12 +41,12 @@ struct Monitored {
     request.path = CXXRUN_MONITORED;
     request.argv = {"monitored", CXXRUN_PROBE, fifo.path(), std::to_string(kWorkers)};
     request.argv.insert(request.argv.end(), more.begin(), more.end());
-    request.out = out.writer.get();
-    request.err = err.writer.get();
+    request.out = out.write.get();
+    request.err = err.write.get();
     auto const started = os::spawn(request);
     REQUIRE(started.ok());
-    out.writer.reset();
-    err.writer.reset();
+    out.write.reset();
+    err.write.reset();
     REQUIRE(std::sscanf(output.line().c_str(), "agent %d parent %d standby %d", &agent, &parent, &standby) == 3);
     REQUIRE(parent == started.pid);
     fifo.expect_lines(kWorkers * kLinesPerWorker);
@@ -245,13 +245,13 @@ TEST_CASE("shared page: who sent a signal comes over whole, whatever its length"
 
 TEST_CASE("monitor: under nohup a hang-up means nothing", "[process]") {
   Pipe pipe = make_pipe();
-  LineReader output(std::move(pipe.reader));
+  LineReader output(std::move(pipe.read));
   os::SpawnRequest request;
   request.path = "/bin/sh";
   request.argv = {"sh", "-c", "trap '' HUP; exec " CXXRUN_MONITORED " " CXXRUN_PROBE " - 0"};
-  request.out = pipe.writer.get();
+  request.out = pipe.write.get();
   auto const started = os::spawn(request);
-  pipe.writer.reset();
+  pipe.write.reset();
   static_cast<void>(output.line());
 
   kill(started.pid, SIGHUP);

@@ -39,11 +39,11 @@ ExitStatus wait_for(pid_t pid) {
 
 std::string output_of(os::SpawnRequest request) {
   Pipe pipe = make_pipe();
-  LineReader reader(std::move(pipe.reader));
-  request.out = pipe.writer.get();
+  LineReader reader(std::move(pipe.read));
+  request.out = pipe.write.get();
   auto const started = os::spawn(request);
   REQUIRE(started.ok());
-  pipe.writer.reset();
+  pipe.write.reset();
   std::string text = reader.rest();
   CHECK(wait_for(started.pid) == ExitStatus::exited(0));
   return text;
