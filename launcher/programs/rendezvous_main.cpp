@@ -1,5 +1,4 @@
 // cxxrun-rendezvous: the coordinator and the stores of a whole job as a program of its own, for the job script.
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -359,27 +358,25 @@ void print(std::string const& endpoint) {
 /// the child's exit code. The child releases standard output, so that $(cxxrun-rendezvous --background) ends, too.
 int serve_in_background(RendezvousOptions const& options) {
   pid_t const owner = getppid();
-  std::array<int, 2> line{};
-  if (pipe2(line.data(), O_CLOEXEC) != 0) {
+  os::Pipe line = os::make_pipe();
+  if (!line) {
     return complain(fail(Errc::io, "cannot make a pipe", errno));
   }
-  os::UniqueFd reading(line[0]);
-  os::UniqueFd writing(line[1]);
   pid_t const child = fork();
   if (child < 0) {
     return complain(fail(Errc::io, "cannot make a process", errno));
   }
   if (child == 0) {
-    reading.reset();
+    line.read.reset();
     return serve(options, owner, [&](std::string const& endpoint) {
       print(endpoint);
       os::UniqueFd const nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
       dup2(nowhere.get(), STDOUT_FILENO);
-      (void)write(writing.get(), "", 1);
+      (void)write(line.write.get(), "", 1);
     });
   }
-  writing.reset();
-  if (!os::read_all(reading.get(), 1).value_or("").empty()) {
+  line.write.reset();
+  if (!os::read_all(line.read.get(), 1).value_or("").empty()) {
     return 0;
   }
   int status = 0;

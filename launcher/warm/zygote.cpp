@@ -112,12 +112,10 @@ Result<Zygote::Started> Zygote::start(boost::asio::io_context& io, std::vector<s
   }
   std::string_view const text = kZygoteText;
   auto pair = make_pair();
-  std::array<int, 2> ends{-1, -1};
-  if (!pair || pipe2(ends.data(), O_CLOEXEC) != 0) {
+  os::Pipe output = os::make_pipe();
+  if (!pair || !output) {
     return !pair ? pair.error() : fail(Errc::io, "cannot make a pipe for the warm Python", errno);
   }
-  os::UniqueFd output(ends[0]);
-  os::UniqueFd const its_output(ends[1]);
   std::erase_if(environment, [](auto const& word) { return word.starts_with("OPENBLAS_NUM_THREADS="); });
   environment.emplace_back("OPENBLAS_NUM_THREADS=1");  // importing it must not start threads; workers set their number
   os::SpawnRequest request;
@@ -125,7 +123,7 @@ Result<Zygote::Started> Zygote::start(boost::asio::io_context& io, std::vector<s
   request.environment = std::move(environment);
   request.path = os::find_program(argv.front(), request.environment).path;
   request.in = pair->theirs.get();
-  request.out = request.err = its_output.get();
+  request.out = request.err = output.write.get();
   request.nofile_soft = os::original_nofile_limit();
   auto const started = os::spawn(request);
   if (!started.ok()) {
@@ -141,7 +139,7 @@ Result<Zygote::Started> Zygote::start(boost::asio::io_context& io, std::vector<s
   send(zygote->control_.native_handle(), text);  // errors are ignored: the end of the process is noticed by itself
   send(zygote->control_.native_handle(), first);
   zygote->await_report();
-  return Started{std::move(zygote), started.pid, std::move(output)};
+  return Started{std::move(zygote), started.pid, std::move(output.read)};
 }
 
 bool Zygote::takes(std::vector<std::string> const& argv) const {

@@ -1,4 +1,3 @@
-#include <array>
 #include <cassert>
 #include <cerrno>
 #include <fcntl.h>
@@ -47,16 +46,16 @@ int pipe_bytes(std::size_t streams) {
 
 /// Errors: io, when no descriptor is left.
 Result<OpenStream> open_pipe(StreamPlan const& plan, bool is_stderr, WorkerSpec const& spec, int capacity_bytes) {
-  std::array<int, 2> ends{-1, -1};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+  os::Pipe pipe = os::make_pipe();
+  if (!pipe) {
     return fail(Errc::io, "cannot open a pipe for a worker's output", errno);
   }
+  fcntl(pipe.write.get(), F_SETPIPE_SZ, capacity_bytes);
   OpenStream opened;
-  opened.worker_end.reset(ends[1]);
-  fcntl(ends[1], F_SETPIPE_SZ, capacity_bytes);
-  opened.pump = {os::UniqueFd(ends[0]), plan.file, plan.console, is_stderr,
-                 spec.prefix,           is_stderr, plan.filters, plan.filtered,
-                 plan.rotation,         plan.fold, spec.rank,    spec.inherit_stdin ? kPromptFor : kUnfinishedFor};
+  opened.worker_end = std::move(pipe.write);
+  opened.pump = {std::move(pipe.read), plan.file, plan.console, is_stderr,
+                 spec.prefix,          is_stderr, plan.filters, plan.filtered,
+                 plan.rotation,        plan.fold, spec.rank,    spec.inherit_stdin ? kPromptFor : kUnfinishedFor};
   return opened;
 }
 
