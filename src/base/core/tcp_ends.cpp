@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
-#include <charconv>
 #include <cstring>
 #include <vector>
 
@@ -26,23 +25,17 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-template <class Number>
-std::optional<Number> hex(std::string_view text) {
-  Number number{};
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
-  return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
-}
-
 /// "0100007F:1F90": each group of four bytes is a number in this machine's byte order.
 std::optional<TcpEnd> parse_hex_end(std::string_view text) {
   auto const colon = text.find(':');
-  auto const port = colon == std::string_view::npos ? std::nullopt : hex<std::uint16_t>(text.substr(colon + 1));
+  auto const port =
+      colon == std::string_view::npos ? std::nullopt : number_in<std::uint16_t>(text.substr(colon + 1), 16);
   if (!port || (colon != 8 && colon != 32)) {
     return std::nullopt;
   }
   std::array<std::uint8_t, 16> bytes{};
   for (std::size_t at = 0; at < colon; at += 8) {
-    auto const group = hex<std::uint32_t>(text.substr(at, 8));
+    auto const group = number_in<std::uint32_t>(text.substr(at, 8), 16);
     if (!group) {
       return std::nullopt;
     }

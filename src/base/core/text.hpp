@@ -15,11 +15,12 @@
 
 namespace cxxrun {
 
-/// The whole text as a decimal number; nothing if it is not a number or does not fit into Number.
+/// The whole text as a number, decimal unless `base` says otherwise; nothing if it is not a number or does not fit into
+/// Number.
 template <class Number>
-[[nodiscard]] std::optional<Number> number_in(std::string_view text) {
+[[nodiscard]] std::optional<Number> number_in(std::string_view text, int base = 10) {
   Number number{};
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
   return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
