@@ -26,19 +26,22 @@ inline std::string read_data(std::string const& name) {
   return read_file(std::string(CXXRUN_SOURCE_DIR) + "/tests/data/" + name);
 }
 
-/// The variables of one section, for example "task 1 on node2", of a recorded environment.
+/// The variables of one section, for example "task 1 on node2", of a recorded environment, and those above the first
+/// section, which all of them have.
 inline std::map<std::string, std::string> recorded_environment(std::string const& file, std::string const& section) {
   std::istringstream lines(read_data("slurm_env/" + file));
   std::map<std::string, std::string> variables;
-  bool inside = false;
+  bool inside = true;
+  bool found = false;
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with('[')) {
-      inside = line == "[" + section + "]" && variables.empty();
-    } else if (inside && line.find('=') != std::string::npos) {
+      inside = !found && line == "[" + section + "]";
+      found = found || inside;
+    } else if (inside && !line.starts_with('#') && line.find('=') != std::string::npos) {
       variables[line.substr(0, line.find('='))] = line.substr(line.find('=') + 1);
     }
   }
-  if (variables.empty()) {
+  if (!found) {
     throw std::runtime_error("no section [" + section + "] in " + file);
   }
   return variables;
