@@ -5,41 +5,40 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace cxxrun::test {
 namespace {
 
-struct Block {
+constexpr std::string_view kIndent = "  ";
+
+struct Step {
   std::string lead;  // comments and blank lines before the command
   std::string command;
   std::vector<std::string> expected;
 };
 
-std::vector<Block> read(std::string const& path) {
+std::vector<Step> read(std::string const& path) {
   std::ifstream in(path);
-  std::vector<Block> blocks;
+  std::vector<Step> steps;
   std::string lead;
-  bool answering = false;
   for (std::string line; std::getline(in, line);) {
-    if (answering && !line.empty()) {
-      blocks.back().expected.push_back(line);
-    } else if (line == "----") {
-      answering = true;
+    if (line.starts_with(kIndent) && !steps.empty()) {
+      steps.back().expected.push_back(line.substr(kIndent.size()));
     } else if (line.empty() || line.starts_with('#')) {
-      lead += answering ? "" : line + "\n";
-      answering = false;
+      lead += line + "\n";
     } else {
-      blocks.push_back(Block{std::exchange(lead, {}), line, {}});
+      steps.push_back(Step{std::exchange(lead, {}), line, {}});
     }
   }
-  return blocks;
+  return steps;
 }
 
 std::string join(std::vector<std::string> const& lines) {
   std::string text;
   for (auto const& line : lines) {
-    text += line + "\n";
+    text.append(kIndent).append(line).append("\n");
   }
   return text;
 }
@@ -59,12 +58,12 @@ std::string play(std::string const& path,
                  std::function<std::vector<std::string>(std::vector<std::string> const&)> const& execute) {
   std::string difference;
   std::string rewritten;
-  for (auto const& block : read(path)) {
-    auto const seen = execute(words(block.command));
-    if (seen != block.expected && difference.empty()) {
-      difference = path + ": " + block.command + "\n--- expected\n" + join(block.expected) + "--- seen\n" + join(seen);
+  for (auto const& step : read(path)) {
+    auto const seen = execute(words(step.command));
+    if (seen != step.expected && difference.empty()) {
+      difference = path + ": " + step.command + "\n--- expected\n" + join(step.expected) + "--- seen\n" + join(seen);
     }
-    rewritten += block.lead + block.command + "\n----\n" + join(seen) + "\n";
+    rewritten += step.lead + step.command + "\n" + join(seen);
   }
   if (std::getenv("CXXRUN_REWRITE") != nullptr) {
     std::ofstream(path) << rewritten;

@@ -1,10 +1,9 @@
-// Golden transcripts: a text file of commands, each followed by the expected answer.
+// Golden transcripts: a text file of commands, under each the lines that answer it.
 //
 //     # a comment
 //     command with arguments
-//     ----
-//     expected lines
-//     (blank line)
+//       line of the answer
+//     command without an answer
 //
 // `CXXRUN_REWRITE=1` writes what was seen instead of comparing; review the diff.
 #pragma once
