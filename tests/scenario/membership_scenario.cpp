@@ -318,13 +318,16 @@ class Player {
     }
     for (auto const& line : result.said) {
       if (line.text.find(" -> ") != std::string::npos) {
-        continue;  // a transition: the last line has the phase
+        continue;  // a transition: the last line has the new phase
       }
       static char const* const kLevels[] = {"debug", "info", "warn", "error"};
       lines.push_back(std::string(kLevels[static_cast<int>(line.level)]) + ": " + line.text);
     }
-    lines.push_back(std::string("phase: ") + name_of(state_.phase) + " gen=" + std::to_string(state_.number) +
-                    " restarts=" + std::to_string(state_.restarts.consumed));
+    auto const phase = std::string("phase: ") + name_of(state_.phase) + " gen=" + std::to_string(state_.number) +
+                       " restarts=" + std::to_string(state_.restarts.consumed);
+    if (phase != shown_phase_) {
+      lines.push_back(shown_phase_ = phase);
+    }
     return lines;
   }
 
@@ -424,6 +427,7 @@ class Player {
   Policy policy_;
   State state_;
   TimePoint now_{};
+  std::string shown_phase_;  ///< an answer ends with the phase when it is another one
   std::string killed_for_;   ///< by the newest Kill
   OwnTime prepared_at_ = 0;  ///< send time of the newest generation
   AgentId last_id_ = 0;
