@@ -12,11 +12,14 @@ namespace cxxrun::test {
 namespace {
 
 constexpr std::string_view kIndent = "  ";
+constexpr std::string_view kBegin = "begin ";
+std::string const kScenarios = std::string(CXXRUN_SOURCE_DIR) + "/tests/scenario/";
 
 struct Step {
-  std::string lead;  // comments and blank lines before the command
+  std::string lead;  // comments and other lines before the command
   std::string command;
   std::vector<std::string> expected;
+  bool of_opening = false;
 };
 
 std::vector<Step> read(std::string const& path) {
@@ -26,6 +29,11 @@ std::vector<Step> read(std::string const& path) {
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with(kIndent) && !steps.empty()) {
       steps.back().expected.push_back(line.substr(kIndent.size()));
+    } else if (line.starts_with(kBegin)) {
+      for (auto const& step : read(kScenarios + "openings/" + line.substr(kBegin.size()) + ".txt")) {
+        steps.push_back(Step{{}, step.command, step.expected, true});
+      }
+      lead += line + "\n";
     } else if (line.empty() || line.starts_with('#')) {
       lead += line + "\n";
     } else {
@@ -58,24 +66,23 @@ std::string play(std::string const& path,
                  std::function<std::vector<std::string>(std::vector<std::string> const&)> const& execute) {
   std::string difference;
   std::string rewritten;
+  bool const rewrites = std::getenv("CXXRUN_REWRITE") != nullptr;
   for (auto const& step : read(path)) {
     auto const seen = execute(words(step.command));
-    if (seen != step.expected && difference.empty()) {
+    if (seen != step.expected && difference.empty() && (step.of_opening || !rewrites)) {
       difference = path + ": " + step.command + "\n--- expected\n" + join(step.expected) + "--- seen\n" + join(seen);
     }
-    rewritten += step.lead + step.command + "\n" + join(seen);
+    rewritten += step.of_opening ? "" : step.lead + step.command + "\n" + join(seen);
   }
-  if (std::getenv("CXXRUN_REWRITE") != nullptr) {
+  if (rewrites) {
     std::ofstream(path) << rewritten;
-    return {};
   }
   return difference;
 }
 
 std::vector<std::string> transcripts(std::string const& folder) {
   std::vector<std::string> paths;
-  for (auto const& entry :
-       std::filesystem::directory_iterator(std::string(CXXRUN_SOURCE_DIR) + "/tests/scenario/" + folder)) {
+  for (auto const& entry : std::filesystem::directory_iterator(kScenarios + folder)) {
     paths.push_back(entry.path().string());
   }
   std::sort(paths.begin(), paths.end());

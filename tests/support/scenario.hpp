@@ -4,8 +4,10 @@
 //     command with arguments
 //       line of the answer
 //     command without an answer
+//     begin NAME
 //
-// `CXXRUN_REWRITE=1` writes what was seen instead of comparing; review the diff.
+// What several transcripts begin with is an opening: `begin` plays that in tests/scenario/openings/NAME.txt.
+// `CXXRUN_REWRITE=1` writes what was seen instead of comparing, but not openings; review the diff.
 #pragma once
 
 #include <functional>
