@@ -13,18 +13,9 @@ namespace {
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
 using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
-using Lines = std::vector<std::string>;
-using Words = std::vector<std::string>;
-
-/// "key=value" among the words, or `otherwise`.
-std::string value(Words const& words, std::string const& key, std::string const& otherwise) {
-  for (auto const& word : words) {
-    if (word.starts_with(key + "=")) {
-      return word.substr(key.size() + 1);
-    }
-  }
-  return otherwise;
-}
+using cxxrun::test::Lines;
+using cxxrun::test::value;
+using cxxrun::test::Words;
 
 bool has(Words const& words, std::string const& flag) {
   return std::find(words.begin(), words.end(), flag) != words.end();

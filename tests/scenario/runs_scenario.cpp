@@ -10,17 +10,9 @@ namespace {
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
 using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
-using Lines = std::vector<std::string>;
-using Words = std::vector<std::string>;
-
-std::string value(Words const& words, std::string const& key, std::string const& otherwise) {
-  for (auto const& word : words) {
-    if (word.starts_with(key + "=")) {
-      return word.substr(key.size() + 1);
-    }
-  }
-  return otherwise;
-}
+using cxxrun::test::Lines;
+using cxxrun::test::value;
+using cxxrun::test::Words;
 
 std::uint32_t number(Words const& words, std::string const& key, std::string const& otherwise) {
   return static_cast<std::uint32_t>(std::stoul(value(words, key, otherwise)));

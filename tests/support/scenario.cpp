@@ -18,7 +18,7 @@ std::string const kScenarios = std::string(CXXRUN_SOURCE_DIR) + "/tests/scenario
 struct Step {
   std::string lead;  // comments and other lines before the command
   std::string command;
-  std::vector<std::string> expected;
+  Lines expected;
   bool of_opening = false;
 };
 
@@ -43,7 +43,7 @@ std::vector<Step> read(std::string const& path) {
   return steps;
 }
 
-std::string join(std::vector<std::string> const& lines) {
+std::string join(Lines const& lines) {
   std::string text;
   for (auto const& line : lines) {
     text.append(kIndent).append(line).append("\n");
@@ -51,9 +51,9 @@ std::string join(std::vector<std::string> const& lines) {
   return text;
 }
 
-std::vector<std::string> words(std::string const& line) {
+Words words(std::string const& line) {
   std::istringstream in(line);
-  std::vector<std::string> result;
+  Words result;
   for (std::string word; in >> word;) {
     result.push_back(word);
   }
@@ -62,8 +62,16 @@ std::vector<std::string> words(std::string const& line) {
 
 }  // namespace
 
-std::string play(std::string const& path,
-                 std::function<std::vector<std::string>(std::vector<std::string> const&)> const& execute) {
+std::string value(Words const& words, std::string const& key, std::string const& otherwise) {
+  for (auto const& word : words) {
+    if (word.starts_with(key + "=")) {
+      return word.substr(key.size() + 1);
+    }
+  }
+  return otherwise;
+}
+
+std::string play(std::string const& path, std::function<Lines(Words const&)> const& execute) {
   std::string difference;
   std::string rewritten;
   bool const rewrites = std::getenv("CXXRUN_REWRITE") != nullptr;

@@ -16,10 +16,15 @@
 
 namespace cxxrun::test {
 
+using Lines = std::vector<std::string>;
+using Words = std::vector<std::string>;
+
+/// "key=value" among the words, or `otherwise`.
+std::string value(Words const& words, std::string const& key, std::string const& otherwise);
+
 /// Runs every command of the file through `execute` (words of the command in, answer lines out).
 /// Returns "" when all answers are as written, else a readable difference.
-std::string play(std::string const& path,
-                 std::function<std::vector<std::string>(std::vector<std::string> const&)> const& execute);
+std::string play(std::string const& path, std::function<Lines(Words const&)> const& execute);
 
 /// The transcripts under tests/scenario/`folder`, sorted.
 std::vector<std::string> transcripts(std::string const& folder);
