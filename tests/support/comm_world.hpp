@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <stdexcept>
@@ -54,6 +55,26 @@ inline std::string words(std::function<void()> const& action) {
     return failure.what();
   }
   return "nothing";
+}
+
+/// "WHY rank RANK on HOST", of which WHY is a number.
+inline std::string named_by(PeerFailure const& failure) {
+  return std::to_string(static_cast<int>(failure.why())) + " rank " + std::to_string(failure.rank()) + " on " +
+         failure.host();
+}
+
+/// Kills `victim` once no other rank is in a call.
+inline void die_when_ready(ForkedStore const& store, int rank, int victim, int world) {
+  if (rank != victim) {
+    or_throw(store.client().set("ready " + std::to_string(rank), ""));
+    return;
+  }
+  for (int other = 0; other < world; ++other) {
+    if (other != victim) {
+      or_throw(store.client().wait({"ready " + std::to_string(other)}, kGuard));
+    }
+  }
+  raise(SIGKILL);
 }
 
 inline void check_all_returned(std::vector<RankEnd> const& ends) {

@@ -1,7 +1,6 @@
 // Groups of a Communicator: their members, their collectives, and how they end.
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <numeric>
 #include <string>
 #include <sys/resource.h>
@@ -48,25 +47,10 @@ std::string end_of(Communicator& comm) {
       comm.barrier();
     }
   } catch (PeerFailure const& failure) {
-    return std::to_string(static_cast<int>(failure.why())) + " rank " + std::to_string(failure.rank()) + " on " +
-           failure.host();
+    return named_by(failure);
   } catch (Failure const& failure) {
     return failure.what();
   }
-}
-
-/// Kills `victim` once no other rank is in a call.
-void die_when_ready(ForkedStore const& store, int rank, int victim, int world) {
-  if (rank != victim) {
-    or_throw(store.client().set("ready " + std::to_string(rank), ""));
-    return;
-  }
-  for (int other = 0; other < world; ++other) {
-    if (other != victim) {
-      or_throw(store.client().wait({"ready " + std::to_string(other)}, kGuard));
-    }
-  }
-  raise(SIGKILL);
 }
 
 }  // namespace
@@ -288,8 +272,7 @@ TEST_CASE("groups: work in the background of one group ends with the failure of 
       try {
         work.wait();
       } catch (PeerFailure const& failure) {
-        return std::to_string(static_cast<int>(failure.why())) + " rank " + std::to_string(failure.rank()) + " on " +
-               failure.host();
+        return named_by(failure);
       }
       return std::string("summed");
     });

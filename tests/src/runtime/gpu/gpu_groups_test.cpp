@@ -52,25 +52,10 @@ std::string end_of(Communicator& comm) {
       comm.start_all_reduce(values.data(), values.data(), kCount, DType::f32).wait();
     }
   } catch (PeerFailure const& failure) {
-    return std::to_string(static_cast<int>(failure.why())) + " rank " + std::to_string(failure.rank()) + " on " +
-           failure.host();
+    return named_by(failure);
   } catch (Failure const& failure) {
     return failure.what();
   }
-}
-
-/// Kills `victim` once no other rank is in a call.
-void die_when_ready(ForkedStore const& store, int rank, int victim, int world) {
-  if (rank != victim) {
-    or_throw(store.client().set("ready " + std::to_string(rank), ""));
-    return;
-  }
-  for (int other = 0; other < world; ++other) {
-    if (other != victim) {
-      or_throw(store.client().wait({"ready " + std::to_string(other)}, std::chrono::duration_cast<Millis>(kGuard)));
-    }
-  }
-  raise(SIGKILL);
 }
 
 }  // namespace
