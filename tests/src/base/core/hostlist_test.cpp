@@ -3,27 +3,79 @@
 #include <random>
 
 #include <climits>
-#include <nlohmann/json.hpp>
 
 #include "tests/support/catch.hpp"
-#include "tests/support/fixtures.hpp"
 
 using cxxrun::compress_counts;
 using cxxrun::compress_hostlist;
 using cxxrun::expand_counts;
 using cxxrun::expand_hostlist;
 
-// Recorded from Slurm 22.05. A count of 0 means "must be refused"; a suffix is accepted, as in later releases.
+namespace {
+
+struct Recorded {
+  std::string list;
+  std::vector<std::string> hosts;  ///< none: it was refused
+};
+
+// Recorded from Slurm 22.05. A suffix is accepted, as in later releases.
+std::vector<Recorded> const kRecorded{
+    {"node1", {"node1"}},
+    {"node1,node2", {"node1", "node2"}},
+    {"node[1-3,07]", {"node1", "node2", "node3", "node07"}},
+    {"node[01-03]", {"node01", "node02", "node03"}},
+    {"node[001-003,010]", {"node001", "node002", "node003", "node010"}},
+    {"node[08-11]", {"node08", "node09", "node10", "node11"}},
+    {"node[9-011]", {"node9", "node10", "node11"}},
+    {"node[09-11]", {"node09", "node10", "node11"}},
+    {"node[1,1,2]", {"node1", "node1", "node2"}},
+    {"node[3,1-2]", {"node3", "node1", "node2"}},
+    {"node[1-2]-ib", {}},
+    {"rack[1-2]node[1-3]", {"rack1node1", "rack1node2", "rack1node3", "rack2node1", "rack2node2", "rack2node3"}},
+    {"r[0-1]c[0-1]n[0-1]", {"r0c0n0", "r0c0n1", "r1c0n0", "r1c0n1", "r0c1n0", "r0c1n1", "r1c1n0", "r1c1n1"}},
+    {"a1,b[2-3],c", {"a1", "b2", "b3", "c"}},
+    {"node-1-[1-2]", {"node-1-1", "node-1-2"}},
+    {"1", {"1"}},
+    {"[1-3]", {"1", "2", "3"}},
+    {"node[0-0]", {"node0"}},
+    {"node[5]", {"node5"}},
+    {"node[1-3]node", {}},
+    {"ip-10-0-[1-2]-[3-4]", {"ip-10-0-1-3", "ip-10-0-1-4", "ip-10-0-2-3", "ip-10-0-2-4"}},
+    {"node1,,node2", {"node1", "node2"}},
+    {"node1, node2", {"node1", "node2"}},
+    {"node[1, 2]", {"node1", "node02"}},
+    {",node1", {"node1"}},
+    {"node[3-1]", {}},
+    {"node[1-3", {}},
+    {"node]", {"node]"}},
+    {"node[]", {}},
+    {"node[1-a]", {}},
+    {"node[1-]", {"node1"}},
+    {"node[1,]", {}},
+    {"node[1--3]", {}},
+    {"node[[1-3]]", {}},
+    {"node[1-[2-3]]", {}},
+    {"node[0x1-0x3]", {}},
+    {"node{1,2}", {"node{1", "2}"}},
+    {"node(1-2)", {"node(1-2)"}},
+    {"node[18446744073709551614-18446744073709551615]", {}},
+    {"node[1-65537]", {}},
+    {"node[1-100000]", {}},
+    {"Node[1-2]", {"Node1", "Node2"}},
+    {"node_[1-2]", {"node_1", "node_2"}},
+    {"node1 node2", {"node1", "node2"}},
+};
+
+}  // namespace
+
 TEST_CASE("hostlist: expands every recorded list as Slurm does", "[unit]") {
-  auto const cases = nlohmann::json::parse(cxxrun::testing::read_data("hostlists.json"));
-  REQUIRE(cases.size() >= 44);
-  for (auto const& one : cases) {
-    CAPTURE(one["expr"]);
-    auto const hosts = expand_hostlist(one["expr"].get<std::string>());
-    bool const suffixed = one["expr"] == "node[1-2]-ib" || one["expr"] == "node[1-3]node";
-    REQUIRE(hosts.has_value() == (suffixed || one["count"] != 0));
+  for (auto const& [list, expanded] : kRecorded) {
+    CAPTURE(list);
+    auto const hosts = expand_hostlist(list);
+    bool const suffixed = list == "node[1-2]-ib" || list == "node[1-3]node";
+    REQUIRE(hosts.has_value() == (suffixed || !expanded.empty()));
     if (hosts && !suffixed) {
-      CHECK(*hosts == one["hosts"].get<std::vector<std::string>>());
+      CHECK(*hosts == expanded);
     }
   }
 }
@@ -111,10 +163,9 @@ TEST_CASE("hostlist: a compressed list expands to the same names in the same ord
 }
 
 TEST_CASE("hostlist: what was recorded survives being compressed and expanded", "[unit]") {
-  for (auto const& one : nlohmann::json::parse(cxxrun::testing::read_data("hostlists.json"))) {
-    auto const hosts = one["count"] == 0 ? std::vector<std::string>{} : one["hosts"].get<std::vector<std::string>>();
-    if (!compress_hostlist(hosts).empty()) {
-      CHECK(expand_hostlist(compress_hostlist(hosts)).value() == hosts);
+  for (auto const& one : kRecorded) {
+    if (!compress_hostlist(one.hosts).empty()) {
+      CHECK(expand_hostlist(compress_hostlist(one.hosts)).value() == one.hosts);
     }
   }
 }
