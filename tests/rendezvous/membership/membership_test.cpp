@@ -31,6 +31,15 @@ std::vector<AgentId> order(std::vector<Seat> const& seats) {
   return agents;
 }
 
+WorkerExit exit_of(std::uint32_t rank, ExitStatus status, Role role = Role::culprit, std::string told = "") {
+  WorkerExit exit;
+  exit.rank = rank;
+  exit.status = status;
+  exit.role = role;
+  exit.told = std::move(told);
+  return exit;
+}
+
 /// Drives `count` nodes of one worker each to a running generation.
 struct Driver {
   Policy policy;
@@ -96,8 +105,7 @@ TEST_CASE("membership: the restart count never exceeds the budget and the number
     REQUIRE(failures <= 2);
     REQUIRE(numbers.insert(driver.state.number).second);
     REQUIRE(driver.state.restarts.consumed == static_cast<std::uint32_t>(failures));
-    WorkerExit exit;
-    exit.status = ExitStatus::exited(5);
+    auto const exit = exit_of(0, ExitStatus::exited(5));
     driver.feed(Said{1, WorkerFailed{driver.state.number, exit}});
     driver.feed(Said{1, Stopped{driver.state.number, {exit}, {}}});
     driver.feed(Said{2, Stopped{driver.state.number, {}, {}}});
@@ -137,9 +145,7 @@ TEST_CASE("membership: all are told whose failure was the first, and of a succes
   Driver failed;
   failed.policy.max_restarts = 0;
   failed.run(2);
-  WorkerExit exit;
-  exit.rank = 1;
-  exit.status = ExitStatus::exited(5);
+  auto const exit = exit_of(1, ExitStatus::exited(5));
   failed.feed(Said{2, WorkerFailed{1, exit}});
   failed.feed(Said{1, Stopped{1, {}, {}}});
   CHECK(first(failed.feed(Said{2, Stopped{1, {exit}, {}}})) == std::vector<std::optional<std::uint32_t>>{1, 1});
@@ -170,8 +176,7 @@ TEST_CASE("membership: it closes once, whoever leaves or calls after that", "[un
 }
 
 TEST_CASE("membership: every event in every phase has an answer that keeps the books", "[unit]") {
-  WorkerExit bad;
-  bad.status = ExitStatus::exited(1);
+  auto const bad = exit_of(0, ExitStatus::exited(1));
   std::vector<Event> const events{Opened{},
                                   Joined{7, node("late")},
                                   Lost{1, "reset"},
@@ -223,11 +228,8 @@ TEST_CASE("membership: every event in every phase has an answer that keeps the b
 TEST_CASE("cause: a death by signal is preferred to the error it caused, and a lost node to both", "[unit]") {
   Driver driver;
   driver.run(2);
-  WorkerExit victim;
-  victim.status = ExitStatus::exited(1);
-  WorkerExit culprit;
-  culprit.rank = 1;
-  culprit.status = ExitStatus::signalled(9);
+  auto const victim = exit_of(0, ExitStatus::exited(1));
+  auto culprit = exit_of(1, ExitStatus::signalled(9));
   culprit.cause = "from outside";
   State state = driver.state;
   state.group.reports = {Report{0, victim}, Report{1, culprit}};
@@ -253,8 +255,7 @@ TEST_CASE("membership: who told a node to end is part of why, in one line and no
 TEST_CASE("cause: a worker that we stopped ourselves is no failure", "[unit]") {
   Driver driver;
   driver.run(2);
-  WorkerExit ours;
-  ours.status = ExitStatus::signalled(15);
+  auto ours = exit_of(0, ExitStatus::signalled(15));
   ours.ours = true;
   driver.state.group.seats[0].exits = {ours};
   CHECK(failures_of(driver.state.group).empty());
@@ -262,23 +263,16 @@ TEST_CASE("cause: a worker that we stopped ourselves is no failure", "[unit]") {
 
 TEST_CASE("cause: who says why is preferred to who says that it failed of another one, whoever is heard of first",
           "[unit]") {
-  auto const said = [](ExitStatus status, Role role, std::string told) {
-    WorkerExit exit;
-    exit.status = status;
-    exit.role = role;
-    exit.told = std::move(told);
-    return exit;
-  };
   // From the top down: each is the cause beside all below it, although it is heard of last.
   std::vector<WorkerExit> const ranking{
-      said(ExitStatus::not_started(2), Role::culprit, ""),
-      said(ExitStatus::signalled(9), Role::culprit, ""),
-      said(ExitStatus::exited(1), Role::culprit, "ValueError: no data"),
-      said(ExitStatus::signalled(11), Role::culprit, ""),
-      said(ExitStatus::exited(3), Role::culprit, ""),
-      said(ExitStatus::signalled(6), Role::waited, "Watchdog caught collective operation timeout: …"),
-      said(ExitStatus::exited(1), Role::lost_peer, "RuntimeError: Connection closed by peer [10.0.0.2]:4711"),
-      said(ExitStatus::signalled(15), Role::told_to_end, "SignalException: Process 7 got signal: 15"),
+      exit_of(0, ExitStatus::not_started(2)),
+      exit_of(0, ExitStatus::signalled(9)),
+      exit_of(0, ExitStatus::exited(1), Role::culprit, "ValueError: no data"),
+      exit_of(0, ExitStatus::signalled(11)),
+      exit_of(0, ExitStatus::exited(3)),
+      exit_of(0, ExitStatus::signalled(6), Role::waited, "Watchdog caught collective operation timeout: …"),
+      exit_of(0, ExitStatus::exited(1), Role::lost_peer, "RuntimeError: Connection closed by peer [10.0.0.2]:4711"),
+      exit_of(0, ExitStatus::signalled(15), Role::told_to_end, "SignalException: Process 7 got signal: 15"),
   };
   for (std::size_t cause = 0; cause < ranking.size(); ++cause) {
     Driver driver;
@@ -298,13 +292,9 @@ TEST_CASE("cause: with victims alone, a worker that failed of itself during the 
   Driver driver;
   driver.run(2);
   auto& group = driver.state.group;
-  WorkerExit victim;
-  victim.status = ExitStatus::exited(1);
-  victim.told = "RuntimeError: Connection closed by peer [10.0.0.2]:4711";
-  victim.role = Role::lost_peer;
-  WorkerExit culprit;
-  culprit.rank = 1;
-  culprit.status = ExitStatus::exited(1);
+  auto const victim =
+      exit_of(0, ExitStatus::exited(1), Role::lost_peer, "RuntimeError: Connection closed by peer [10.0.0.2]:4711");
+  auto culprit = exit_of(1, ExitStatus::exited(1));
   culprit.ours = true;
   WorkerExit silent = culprit;
   silent.rank = 2;
@@ -347,8 +337,7 @@ TEST_CASE("membership: every change of phase is a line for the log, of one step 
   feed(Joined{1, node("n0", 0, true)});
   feed(StoreOpened{1, 29500, 29500});
   feed(Said{1, Ack{1}});
-  WorkerExit bad;
-  bad.status = ExitStatus::exited(1);
+  auto const bad = exit_of(0, ExitStatus::exited(1));
   feed(Said{1, WorkerFailed{1, bad}});
   feed(Said{1, Stopped{1, {bad}, {}}});
   CHECK(said ==
@@ -365,13 +354,9 @@ TEST_CASE("cause: whom the victims name is the cause, however the stop found it"
   driver.run(2);
   driver.policy.max_restarts = 0;
   auto& group = driver.state.group;
-  WorkerExit victim;
-  victim.status = ExitStatus::exited(75);
+  auto victim = exit_of(0, ExitStatus::exited(75), Role::lost_peer);
   victim.lost = worker::Loss{1, PeerFailure::Why::left};
-  victim.role = Role::lost_peer;
-  WorkerExit culprit;
-  culprit.rank = 1;
-  culprit.status = ExitStatus::exited(4);
+  auto culprit = exit_of(1, ExitStatus::exited(4));
   culprit.ours = true;
   auto other = culprit;
   other.rank = 2;
@@ -381,8 +366,7 @@ TEST_CASE("cause: whom the victims name is the cause, however the stop found it"
   CHECK(rule(driver.state, driver.policy, {}).line == "rank 1 on n1: was failing when it was stopped, exit code 4");
   CHECK(failures_of(group).size() == 2);
 
-  group.seats[1].exits = {WorkerExit{}, other};  // it had ended with 0, and no worker was asked
-  group.seats[1].exits.front().rank = 1;
+  group.seats[1].exits = {exit_of(1, ExitStatus::exited(0)), other};  // and no worker was asked
   auto const verdict = rule(driver.state, driver.policy, {}).verdict;
   CHECK(verdict.summary == "rank 1 on n1 ended while others still called");
   CHECK(verdict.exit_code == 1);
@@ -401,13 +385,11 @@ TEST_CASE("cause: whom the victims name is the cause, however the stop found it"
 TEST_CASE("cause: those that cxxrun stopped are counted by how they ended", "[unit]") {
   Driver driver;
   driver.run(2);
-  WorkerExit ours;
+  auto ours = exit_of(0, ExitStatus::signalled(15));
   ours.ours = true;
-  ours.status = ExitStatus::signalled(15);
   auto asked = ours;
   asked.status = ExitStatus::exited(0);
-  WorkerExit failed;
-  failed.status = ExitStatus::exited(3);
+  auto const failed = exit_of(0, ExitStatus::exited(3));
   driver.state.group.seats[0].exits = {ours, failed, ours};
   driver.state.group.seats[1].exits = {asked};
   auto const verdict = make_verdict(driver.state, driver.policy, End::worker_failed, 3, "");
