@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rendezvous/membership/membership.hpp"
 #include "tests/support/catch.hpp"
@@ -66,6 +67,22 @@ struct Job {
     NodeInfo info = node(index.value_or(static_cast<std::uint32_t>(agent) - 1));
     info.coordinates = info.coordinates && !unhosted;
     feed(Joined{agent, info});
+  }
+  /// Starts the generation that is being formed.
+  void go() {
+    REQUIRE(state.phase == Phase::opening);
+    feed(StoreOpened{state.number, 1, 1});
+    for (AgentId const agent : members()) {
+      feed(Said{agent, Ack{state.number}});
+    }
+    REQUIRE(state.phase == Phase::running);
+  }
+  [[nodiscard]] std::vector<AgentId> members() const {
+    std::vector<AgentId> agents;
+    for (auto const& seat : state.group.seats) {
+      agents.push_back(seat.agent);
+    }
+    return agents;
   }
   void stop_all() {
     feed(Said{1, Stopped{state.number, {}, {}}});

@@ -18,26 +18,10 @@ struct Three : Job {
     join(3);
     go();
   }
-  /// Starts the generation that is being formed.
-  void go() {
-    REQUIRE(state.phase == Phase::opening);
-    feed(StoreOpened{state.number, 1, 1});
-    for (auto const& seat : std::vector(state.group.seats)) {
-      feed(Said{seat.agent, Ack{state.number}});
-    }
-    REQUIRE(state.phase == Phase::running);
-  }
   void stop(std::vector<AgentId> const& agents) {
     for (AgentId const agent : agents) {
       feed(Said{agent, Stopped{state.number, {}, {}}});
     }
-  }
-  [[nodiscard]] std::vector<AgentId> members() const {
-    std::vector<AgentId> agents;
-    for (auto const& seat : state.group.seats) {
-      agents.push_back(seat.agent);
-    }
-    return agents;
   }
   [[nodiscard]] std::string refusal(std::string const& name, std::uint64_t number = 1) const {
     return objection(state, std::get<Wanted>(drain(name, number)), policy);

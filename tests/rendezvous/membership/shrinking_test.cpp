@@ -16,13 +16,8 @@ struct Elastic : Job {
   }
   /// Starts the generation that is being formed.
   void go() {
-    REQUIRE(state.phase == Phase::opening);
     told_left_out = told<LeftOut>(1) != nullptr || told<LeftOut>(2) != nullptr || told<LeftOut>(3) != nullptr;
-    feed(StoreOpened{state.number, 1, 1});
-    for (auto const& seat : std::vector(state.group.seats)) {
-      feed(Said{seat.agent, Ack{state.number}});
-    }
-    REQUIRE(state.phase == Phase::running);
+    Job::go();
   }
   /// A worker of `agent` has failed, and those in `lack` have ended.
   void fail(AgentId agent, std::vector<AgentId> const& lack) {
@@ -32,13 +27,6 @@ struct Elastic : Job {
       bool const lacks = std::find(lack.begin(), lack.end(), seat.agent) != lack.end();
       feed(Said{seat.agent, Stopped{state.number, {}, {}, {}, lacks}});
     }
-  }
-  [[nodiscard]] std::vector<AgentId> members() const {
-    std::vector<AgentId> agents;
-    for (auto const& seat : state.group.seats) {
-      agents.push_back(seat.agent);
-    }
-    return agents;
   }
   bool told_left_out = false;
 };
