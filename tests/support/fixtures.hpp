@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fstream>
+#include <functional>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "src/base/core/text.hpp"
+#include "tests/support/catch.hpp"
 
 namespace cxxrun::testing {
 
@@ -89,6 +91,17 @@ inline std::vector<std::vector<std::string>> documented_table(std::string const&
     }
   }
   return rows;
+}
+
+/// Each of the rows has a check, which is carried out, and no check is without a row.
+inline void check_rows(std::vector<std::string> const& documented,
+                       std::map<std::string, std::function<void()>> const& checks) {
+  for (auto const& row : documented) {
+    CAPTURE(row);
+    REQUIRE(checks.contains(row));
+    checks.at(row)();
+  }
+  CHECK(documented.size() == checks.size());
 }
 
 }  // namespace cxxrun::testing

@@ -88,12 +88,5 @@ std::map<std::string, std::function<void()>> rows() {
 }  // namespace
 
 TEST_CASE("named_fate: every row of the agent's table in docs/design/survival.md is what happens", "[unit]") {
-  auto const checks = rows();
-  auto const documented = cxxrun::testing::documented_rows("design/survival.md", "the blamed rank");
-  CHECK(documented.size() == checks.size());
-  for (auto const& row : documented) {
-    CAPTURE(row);
-    REQUIRE(checks.contains(row));
-    checks.at(row)();
-  }
+  cxxrun::testing::check_rows(cxxrun::testing::documented_rows("design/survival.md", "the blamed rank"), rows());
 }

@@ -339,14 +339,7 @@ std::map<std::string, std::function<void()>> rows() {
 }  // namespace
 
 TEST_CASE("hang detector: every row of the coordinator's table in docs/use/hangs.md is what happens", "[unit]") {
-  auto const checks = rows();
-  auto const documented = cxxrun::testing::documented_rows("use/hangs.md", "what is seen");
-  for (std::string const& row : documented) {
-    CAPTURE(row);
-    REQUIRE(checks.contains(row));
-    checks.at(row)();
-  }
-  CHECK(documented.size() == checks.size());
+  cxxrun::testing::check_rows(cxxrun::testing::documented_rows("use/hangs.md", "what is seen"), rows());
 }
 
 TEST_CASE("hang detector: a shorter timeout warns and kills at that time, and not an instant before", "[unit]") {
