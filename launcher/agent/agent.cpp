@@ -11,7 +11,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
-#include "launcher/agent/agent_config.hpp"
 #include "launcher/agent/agent_links.hpp"
 #include "launcher/agent/hosting.hpp"
 #include "launcher/agent/job_record.hpp"

@@ -1,13 +1,11 @@
 #include "launcher/agent/agent_links.hpp"
 
-#include <utility>
 #include <variant>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
 #include "launcher/place/topology.hpp"
-#include "rendezvous/net/key_ring.hpp"
 #include "src/base/os/shared_page.hpp"
 #include "src/base/wire/frame.hpp"
 

@@ -5,7 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "launcher/agent/agent_config.hpp"
 #include "launcher/agent/job_record.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/logs/log_pump.hpp"

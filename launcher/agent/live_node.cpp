@@ -17,7 +17,6 @@
 #include "launcher/live/live.hpp"
 #include "launcher/live/question.hpp"
 #include "src/base/core/text.hpp"
-#include "src/base/os/fd.hpp"
 #include "src/base/os/local_socket.hpp"
 #include "src/base/worker/agent_packets.hpp"
 

@@ -10,7 +10,6 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "launcher/agent/agent_config.hpp"
 #include "launcher/agent/agent_links.hpp"
 #include "launcher/agent/hosting.hpp"
 #include "launcher/options/parse_options.hpp"
@@ -18,7 +17,6 @@
 #include "rendezvous/net/coordinator_link.hpp"
 #include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
-#include "src/base/core/time.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/random.hpp"
 #include "src/base/os/system.hpp"

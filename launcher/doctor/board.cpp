@@ -17,7 +17,6 @@
 #include "launcher/doctor/pings.hpp"
 #include "launcher/place/secret_file.hpp"
 #include "rendezvous/net/peers.hpp"
-#include "rendezvous/trust/grant.hpp"
 #include "src/base/os/random.hpp"
 #include "src/base/os/tcp_sockets.hpp"
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <sys/file.h>
 #include <thread>
-#include <vector>
 
 #include "launcher/doctor/board.hpp"
 #include "launcher/doctor/findings_text.hpp"
@@ -20,7 +19,6 @@
 #include "launcher/warm/warm_command.hpp"
 #include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
-#include "src/base/os/fd.hpp"
 #include "src/base/os/folder.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/munge.hpp"

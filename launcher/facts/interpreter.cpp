@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <elf.h>
-#include <string_view>
 
 namespace cxxrun::launcher {
 

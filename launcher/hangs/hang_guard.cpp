@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <csignal>
-#include <optional>
 #include <utility>
 
-#include "launcher/hangs/hang_text.hpp"
 #include "launcher/hangs/native_stack.hpp"
 #include "launcher/hangs/nccl_ras.hpp"
 #include "launcher/hangs/python_stack.hpp"

@@ -11,7 +11,6 @@
 #include "cxxrun/error.hpp"
 #include "launcher/hangs/hang_text.hpp"
 #include "src/base/core/endpoint.hpp"
-#include "src/base/os/fd.hpp"
 #include "src/base/os/local_address.hpp"
 #include "src/base/os/system.hpp"
 #include "src/base/os/tcp_sockets.hpp"

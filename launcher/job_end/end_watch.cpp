@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <utility>
 
 #include "launcher/workers/supervisor.hpp"
 #include "src/base/os/folder.hpp"

@@ -1,6 +1,4 @@
 #include <cassert>
-#include <type_traits>
-#include <utility>
 
 #include "launcher/life/agent_turn.hpp"
 #include "rendezvous/values/verdict.hpp"

@@ -1,5 +1,3 @@
-#include <csignal>
-#include <utility>
 #include <variant>
 
 #include "launcher/life/agent_turn.hpp"

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cassert>
-#include <utility>
 
 #include "launcher/life/agent_turn.hpp"
 #include "launcher/plan/worker_plan.hpp"

@@ -1,6 +1,5 @@
 #include "launcher/logs/line_prefixer.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 

@@ -12,7 +12,6 @@
 
 #include "src/base/core/limits.hpp"
 #include "src/base/core/text.hpp"
-#include "src/base/os/fd.hpp"
 #include "src/base/os/folder.hpp"
 #include "src/base/os/path_owners.hpp"
 #include "src/base/os/random.hpp"

@@ -7,7 +7,6 @@
 #include <unistd.h>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -16,11 +15,9 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/logs/console.hpp"
-#include "launcher/logs/line_prefixer.hpp"
 #include "launcher/logs/log_file.hpp"
 #include "rendezvous/history/restarts.hpp"
 #include "src/base/core/text.hpp"
-#include "src/base/os/thread.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
-#include "launcher/options/option_table.hpp"
 #include "launcher/options/option_values.hpp"
 #include "src/base/core/text.hpp"
 

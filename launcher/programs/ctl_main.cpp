@@ -4,7 +4,6 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <optional>
 #include <set>
 #include <string>
 #include <sys/types.h>

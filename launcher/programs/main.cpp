@@ -15,7 +15,6 @@
 #include <string_view>
 #include <sys/utsname.h>
 #include <system_error>
-#include <thread>
 #include <tuple>
 #include <unistd.h>
 #include <utility>

@@ -9,7 +9,6 @@
 #include <map>
 #include <set>
 #include <tuple>
-#include <vector>
 
 #include "src/base/core/hash.hpp"
 #include "src/base/core/hostlist.hpp"

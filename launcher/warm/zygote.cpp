@@ -12,7 +12,6 @@
 #include <zygote_text.hpp>
 
 #include "src/base/core/text.hpp"
-#include "src/base/os/fd.hpp"
 #include "src/base/os/local_socket.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/process_info.hpp"

@@ -7,7 +7,6 @@
 #include "launcher/report/failure_signs.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/process_info.hpp"
-#include "src/base/os/process_limits.hpp"
 
 namespace cxxrun::launcher {
 namespace {

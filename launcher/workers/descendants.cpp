@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "launcher/workers/worker_processes.hpp"
-#include "src/base/core/exit_status.hpp"
-#include "src/base/os/children.hpp"
 #include "src/base/os/process_info.hpp"
 
 namespace cxxrun::launcher {

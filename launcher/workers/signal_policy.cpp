@@ -3,7 +3,6 @@
 #include <csignal>
 #include <utility>
 
-#include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {

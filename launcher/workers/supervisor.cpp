@@ -10,7 +10,6 @@
 #include <boost/asio/post.hpp>
 
 #include "src/base/core/text.hpp"
-#include "src/base/os/children.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/process_info.hpp"
 #include "src/base/worker/page_view.hpp"

@@ -13,7 +13,6 @@
 #include "launcher/workers/local_listener.hpp"
 #include "launcher/workers/worker_processes.hpp"
 #include "src/base/core/complaints.hpp"
-#include "src/base/os/fd.hpp"
 #include "src/base/os/local_socket.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/process_info.hpp"

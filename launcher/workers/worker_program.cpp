@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
