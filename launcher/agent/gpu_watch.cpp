@@ -33,7 +33,7 @@ void GpuWatch::look(bool wanted) {
     gpus_.clear();
     return;
   }
-  bool const any = std::any_of(names_.begin(), names_.end(), [](auto const& name) { return !name.empty(); });
+  bool const any = std::ranges::any_of(names_, [](auto const& name) { return !name.empty(); });
   if (pid_ == 0 && !useless_ && any) {
     start();
   }
@@ -43,8 +43,8 @@ void GpuWatch::look(bool wanted) {
 /// By /proc, since an update may have replaced the file. Nobody waits for it at the end: it may be in the kernel.
 void GpuWatch::start() {
   std::vector<std::string> argv{"/proc/self/exe", std::string(live::kTellGpus)};
-  std::transform(names_.begin(), names_.end(), std::back_inserter(argv),
-                 [](std::string const& name) { return name.empty() ? "-" : name; });
+  std::ranges::transform(names_, std::back_inserter(argv),
+                         [](std::string const& name) { return name.empty() ? "-" : name; });
   auto started = os::spawn_piped(std::move(argv), as_words(environment_));
   if (!started) {
     useless_ = true;

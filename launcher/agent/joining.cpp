@@ -254,7 +254,7 @@ void Joining::look_for_port() {
         }
         auto const port = (*read)->port;
         auto& known = config_.topology.meeting.hidden;  // called again if the coordinator drops this agent
-        if (std::find(known.begin(), known.end(), port) == known.end()) {
+        if (std::ranges::find(known, port) == known.end()) {
           known.push_back(port);
         }
         links_.try_also(agent::kFirstLink, port);

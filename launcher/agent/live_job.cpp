@@ -173,7 +173,7 @@ void LiveJob::answer(AgentId agent, std::uint64_t id, std::string const& text, b
 }
 
 void LiveJob::follow(Follower const& follower) {
-  auto const known = std::find_if(followers_.begin(), followers_.end(), [&](Follower const& each) {
+  auto const known = std::ranges::find_if(followers_, [&](Follower const& each) {
     return each.asker == follower.asker && each.asked_as == follower.asked_as;
   });
   if (known != followers_.end()) {

@@ -150,7 +150,7 @@ bool LiveNode::send(rendezvous::LiveUp const& message) {
 
 void LiveNode::on_start(std::vector<WorkerSpec> const& workers) {
   std::vector<std::string> names;
-  std::transform(workers.begin(), workers.end(), std::back_inserter(names), [](auto const& each) { return each.gpu; });
+  std::ranges::transform(workers, std::back_inserter(names), [](auto const& each) { return each.gpu; });
   gpus_.of_workers(std::move(names));
 }
 

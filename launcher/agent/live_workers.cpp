@@ -125,7 +125,7 @@ void LiveWorkers::answer(RunningWorkers const& running, live::Question const& qu
   std::vector<std::uint32_t> local_ranks;
   for (std::uint32_t i = 0; running.number != 0 && i < running.count; ++i) {
     auto const& ranks = question.ranks;
-    if (ranks.empty() || std::find(ranks.begin(), ranks.end(), running.rank_base + i) != ranks.end()) {
+    if (ranks.empty() || std::ranges::find(ranks, running.rank_base + i) != ranks.end()) {
       local_ranks.push_back(i);
     }
   }

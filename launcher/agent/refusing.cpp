@@ -37,7 +37,7 @@ constexpr Millis kForNames{3000};
 
 bool is_option_of(std::string const& word, std::initializer_list<char const*> names) {
   auto const name = replace_all(word.substr(0, word.find('=')), "_", "-");
-  return std::any_of(names.begin(), names.end(), [&name](char const* each) { return name == each; });
+  return std::ranges::any_of(names, [&name](char const* each) { return name == each; });
 }
 
 /// The options that say where to meet, taken from a command line whose other options may be invalid.
@@ -130,7 +130,7 @@ void call(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> cons
 /// waits for it.
 std::optional<AgentConfig> who_refuses(std::vector<std::string> const& arguments, Environment const& environment,
                                        Whereabouts const& here, GivenSecret const& secret) {
-  bool const alone = std::any_of(arguments.begin(), arguments.end(), [](std::string const& word) {
+  bool const alone = std::ranges::any_of(arguments, [](std::string const& word) {
     return is_option_of(word, {"--dry-run", "--doctor", "--init", "--standalone", "--join", "--print-completion"});
   });
   if (alone) {
@@ -181,7 +181,7 @@ std::optional<Millis> patience_elsewhere(AgentConfig const& config) {
     }
     return false;
   };
-  return std::any_of(asked.begin(), asked.end(), leads_there)
+  return std::ranges::any_of(asked, leads_there)
              ? std::nullopt
              : std::optional(std::min(config.options.terms.join_timeout, kElsewhere));
 }

@@ -296,7 +296,7 @@ int run_init(Options const& options, std::vector<std::string> words, Environment
   auto const program = words.end() - static_cast<std::ptrdiff_t>(options.program.empty() ? 0 : 1 + options.args.size());
   auto const asks = [](std::string const& word) { return word == "--init" || word == "--init=true"; };
   words.erase(std::remove_if(words.begin(), program, asks), program);
-  std::transform(words.begin(), words.end(), words.begin(), shell_quote);
+  std::ranges::transform(words, words.begin(), shell_quote);
   if (options.program.empty()) {
     words.emplace_back("train.py");
   }

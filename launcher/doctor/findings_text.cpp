@@ -45,9 +45,8 @@ std::vector<Line> gather(std::vector<NodeFindings> const& nodes) {
   std::vector<Line> all;
   for (auto const& node : nodes) {
     for (auto const& finding : node.findings) {
-      auto at = std::find_if(all.begin(), all.end(), [&](Line const& each) {
-        return key_without_numbers(each.first) == key_without_numbers(finding);
-      });
+      auto at = std::ranges::find_if(
+          all, [&](Line const& each) { return key_without_numbers(each.first) == key_without_numbers(finding); });
       if (at == all.end()) {
         auto const after =
             std::find_if(all.rbegin(), all.rend(), [&](Line const& each) { return each.first.about == finding.about; });
@@ -97,10 +96,9 @@ char const* name_of(Grade grade) {
 }
 
 std::size_t count(Report const& report, Grade grade) {
-  auto number = std::count_if(report.step.begin(), report.step.end(),
-                              [grade](Finding const& each) { return each.grade == grade; });
+  auto number = std::ranges::count_if(report.step, [grade](Finding const& each) { return each.grade == grade; });
   auto const lines = gather(report.nodes);
-  number += std::count_if(lines.begin(), lines.end(), [grade](Line const& each) { return each.first.grade == grade; });
+  number += std::ranges::count_if(lines, [grade](Line const& each) { return each.first.grade == grade; });
   return static_cast<std::size_t>(number);
 }
 

@@ -70,7 +70,7 @@ std::string job_script(std::vector<NodeKind> const& kinds, std::string const& co
   for (std::size_t i = 0; i < std::min(kListed, kinds.size()); ++i) {
     text += "#   " + kind_text(kinds[i]) + "\n";
   }
-  auto const best = std::max_element(kinds.begin(), kinds.end(), [](NodeKind const& a, NodeKind const& b) {
+  auto const best = std::ranges::max_element(kinds, [](NodeKind const& a, NodeKind const& b) {
     return std::make_tuple(a.gpus > 0, a.is_default, a.nodes) < std::make_tuple(b.gpus > 0, b.is_default, b.nodes);
   });
   NodeKind const kind = best == kinds.end() ? NodeKind{"", false, 2, 0, 0, ""} : *best;

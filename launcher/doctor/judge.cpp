@@ -55,7 +55,7 @@ Finding judge_names(Facts const& facts) {
             "add this node to DNS or to /etc/hosts on all nodes, or give an address with --rdzv-endpoint"};
   }
   auto const each = split(addresses, ' ');
-  if (std::all_of(each.begin(), each.end(), [](std::string const& address) { return is_loopback(address); })) {
+  if (std::ranges::all_of(each, [](std::string const& address) { return is_loopback(address); })) {
     return {several ? Grade::warning : Grade::note, "names",
             own + " is " + addresses + ", which other nodes cannot reach",
             "remove the name from that line of /etc/hosts, or give an address with --rdzv-endpoint and --local-addr"};

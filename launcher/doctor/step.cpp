@@ -131,8 +131,7 @@ Calls gather(std::vector<StepNode> const& nodes) {
       }
     }
   }
-  std::sort(calls.good.begin(), calls.good.end(),
-            [](GoodCall const& a, GoodCall const& b) { return a.round_trip < b.round_trip; });
+  std::ranges::sort(calls.good, [](GoodCall const& a, GoodCall const& b) { return a.round_trip < b.round_trip; });
   return calls;
 }
 
@@ -178,7 +177,7 @@ Finding judge_clocks(std::vector<StepNode> const& nodes) {
 }
 
 bool all_reported(std::vector<StepNode> const& nodes) {
-  return std::all_of(nodes.begin(), nodes.end(), [](StepNode const& node) { return node.reported; });
+  return std::ranges::all_of(nodes, [](StepNode const& node) { return node.reported; });
 }
 
 /// "2.4.0 on node[1-3], 2.3.0 on node4"; "" when all are the same.
@@ -274,7 +273,7 @@ std::uint32_t next_in_a_circle(std::uint32_t index, std::uint32_t nodes, std::ui
     state = state * 6364136223846793005U + 1442695040888963407U;  // Knuth's
     std::swap(circle[left - 1], circle[(state >> 33U) % left]);
   }
-  auto const at = std::find(circle.begin(), circle.end(), index) - circle.begin();
+  auto const at = std::ranges::find(circle, index) - circle.begin();
   return circle[(static_cast<std::size_t>(at) + 1) % nodes];
 }
 
@@ -367,8 +366,8 @@ Findings judge_step(std::vector<StepNode> const& nodes) {
   found.push_back(judge_clocks(nodes));
   judge_sameness(found, nodes);
   found.push_back(judge_sharing(nodes));
-  auto const without = std::find_if(nodes.begin(), nodes.end(),
-                                    [](auto const& node) { return !value_of(node.facts, "munge.error").empty(); });
+  auto const without =
+      std::ranges::find_if(nodes, [](auto const& node) { return !value_of(node.facts, "munge.error").empty(); });
   if (without != nodes.end()) {
     found.push_back(
         {Grade::note, "MUNGE", "not used on " + without->host + ": " + value_of(without->facts, "munge.error"),

@@ -22,8 +22,8 @@ constexpr int kFormat = 1;
 /// Makes a name from outside usable as part of a file name.
 std::string as_part(std::string const& text) {
   std::string part = text.substr(0, 64);
-  std::replace_if(
-      part.begin(), part.end(), [](unsigned char c) { return c <= 0x20 || c == '/' || c == 0x7f; }, '_');
+  std::ranges::replace_if(
+      part, [](unsigned char c) { return c <= 0x20 || c == '/' || c == 0x7f; }, '_');
   return part;
 }
 
@@ -54,13 +54,12 @@ char const* problem_of(Json const& json) {
   }
   auto const elected = json.find("elected");
   if (elected == json.end() || !elected->is_array() || elected->size() != Discovery{}.elected.size() ||
-      !std::all_of(elected->begin(), elected->end(), [](Json const& part) { return part.is_number_unsigned(); })) {
+      !std::ranges::all_of(*elected, [](Json const& part) { return part.is_number_unsigned(); })) {
     return "elected";
   }
   auto const addresses = json.find("addresses");
   bool const listed = addresses != json.end() && addresses->is_array() && !addresses->empty() &&
-                      addresses->size() <= kMaxAddresses &&
-                      std::all_of(addresses->begin(), addresses->end(), [](Json const& address) {
+                      addresses->size() <= kMaxAddresses && std::ranges::all_of(*addresses, [](Json const& address) {
                         return address.is_string() && !address.get_ref<std::string const&>().empty() &&
                                address.get_ref<std::string const&>().size() <= kMaxText;
                       });
@@ -124,7 +123,7 @@ std::optional<Discovery> of_this_run_of_the_job(std::optional<Discovery> discove
 
 Result<JoinTarget> parse_join_target(std::string const& text) {
   auto const parts = split(text, '.');
-  bool const good = parts.size() <= 2 && std::all_of(parts.begin(), parts.end(), [](std::string const& part) {
+  bool const good = parts.size() <= 2 && std::ranges::all_of(parts, [](std::string const& part) {
                       return parse_unsigned(part, 0, UINT32_MAX).has_value();
                     });
   if (!good) {
@@ -151,8 +150,8 @@ Result<Discovery> choose_discovery(std::vector<Discovery> const& found, JoinTarg
   std::vector<Discovery> candidates;
   bool const step_given = !target.step.empty();  // then prefer the step's own file: that of the job may be stale
   for (bool const of_whole_job : {!step_given, step_given}) {
-    std::copy_if(found.begin(), found.end(), std::back_inserter(candidates),
-                 [&](Discovery const& each) { return each.run_id.empty() == of_whole_job; });
+    std::ranges::copy_if(found, std::back_inserter(candidates),
+                         [&](Discovery const& each) { return each.run_id.empty() == of_whole_job; });
     if (!candidates.empty()) {
       break;
     }
@@ -163,8 +162,8 @@ Result<Discovery> choose_discovery(std::vector<Discovery> const& found, JoinTarg
   }
   if (candidates.size() > 1) {
     std::vector<std::string> names;
-    std::transform(candidates.begin(), candidates.end(), std::back_inserter(names),
-                   [](Discovery const& each) { return each.run_id.empty() ? each.path : each.run_id; });
+    std::ranges::transform(candidates, std::back_inserter(names),
+                           [](Discovery const& each) { return each.run_id.empty() ? each.path : each.run_id; });
     return fail(Errc::usage, asked + "it could be " + join(names, " or ") + "; say which with --join JOBID.STEP");
   }
   Discovery chosen = candidates.front();

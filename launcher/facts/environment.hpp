@@ -29,7 +29,7 @@ using Environment = std::map<std::string, std::string>;
   for (auto const& [name, value] : environment) {
     words.push_back(std::string(name).append("=").append(value));
   }
-  std::sort(words.begin(), words.end());
+  std::ranges::sort(words);
   return words;
 }
 

@@ -93,8 +93,8 @@ constexpr std::array kInterpreters{
 Interpreter const* interpreter_called(std::string_view path) {
   auto const name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
   auto const stem = name.substr(0, name.find_last_not_of("0123456789.") + 1);
-  auto const* const found = std::find_if(kInterpreters.begin(), kInterpreters.end(),
-                                         [stem](Interpreter const& each) { return each.name == stem; });
+  auto const* const found =
+      std::ranges::find_if(kInterpreters, [stem](Interpreter const& each) { return each.name == stem; });
   return found == kInterpreters.end() ? nullptr : found;
 }
 

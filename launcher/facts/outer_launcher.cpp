@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 12> kSettings{
 
 template <class Starts>
 bool begins(std::string_view name, Starts const& starts) {
-  return std::any_of(starts.begin(), starts.end(), [name](auto start) { return name.starts_with(start); });
+  return std::ranges::any_of(starts, [name](auto start) { return name.starts_with(start); });
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ std::vector<int> mpi_descriptors(Environment const& environment) {
       descriptors.push_back(static_cast<int>(*number));
     }
   }
-  std::sort(descriptors.begin(), descriptors.end());
+  std::ranges::sort(descriptors);
   descriptors.erase(std::unique(descriptors.begin(), descriptors.end()), descriptors.end());
   return descriptors;
 }

@@ -48,7 +48,7 @@ std::optional<Entries> entries_of(Environment const& environment, std::string_vi
 
 /// The entries up to the first number that is not below `count`.
 Entries among(Entries list, std::size_t count) {
-  auto const outside = std::find_if(list.begin(), list.end(), [count](std::string const& entry) {
+  auto const outside = std::ranges::find_if(list, [count](std::string const& entry) {
     auto const number = number_in<std::uint64_t>(entry);
     return number && *number >= count;
   });
@@ -77,7 +77,7 @@ std::optional<List> list_in_effect(Environment const& environment) {
   for (auto const name : {kCuda, kHip, kRocr, kLevelZero}) {
     if (auto entries = entries_of(environment, name)) {
       // CUDA enumerates no other GPU beside a MIG device (NVIDIA's MIG user guide, "CUDA Visible Devices").
-      if (name == kCuda && std::any_of(entries->begin(), entries->end(), is_mig)) {
+      if (name == kCuda && std::ranges::any_of(*entries, is_mig)) {
         std::erase_if(*entries, [](std::string const& entry) { return !is_mig(entry); });
       }
       return List{name, *std::move(entries)};
@@ -99,8 +99,8 @@ std::string binding_of(Environment const& environment) {
 
 bool bound_to_tasks(std::string_view binding) {
   constexpr std::array kOfTasks = {"per_task", "single", "map_gpu", "mask_gpu", "gpu:map:", "gpu:mask:"};
-  return std::any_of(kOfTasks.begin(), kOfTasks.end(),
-                     [binding](char const* kind) { return binding.find(kind) != std::string_view::npos; });
+  return std::ranges::any_of(kOfTasks,
+                             [binding](char const* kind) { return binding.find(kind) != std::string_view::npos; });
 }
 
 /// The text behind the first of `words` that occurs; "" if none does.
@@ -197,10 +197,10 @@ std::string unnamed_partitions(Environment const& environment, std::vector<std::
   auto const list = entries_of(environment, kCuda);
   auto const concerned = [&](std::string const& entry) {
     auto const number = number_in<std::uint32_t>(entry);
-    return number && std::find(partitioned.begin(), partitioned.end(), *number) != partitioned.end();
+    return number && std::ranges::find(partitioned, *number) != partitioned.end();
   };
   if (partitioned.empty() || workers < 2 || mig_devices(environment) ||
-      (list && std::none_of(list->begin(), list->end(), concerned))) {
+      (list && std::ranges::none_of(*list, concerned))) {
     return "";
   }
   return "GPUs of this node are partitioned (MIG), and CUDA shows a process one partition: all workers get the first; "

@@ -143,14 +143,13 @@ void HangGuard::watch_unseen_workers() {
   auto step = unseen_step(std::move(unseen_), samples, Clock::now(), unseen_policy_);
   unseen_ = std::move(step.next);
   for (auto const& each : samples) {
-    if (std::find(step.stuck.begin(), step.stuck.end(), each.rank) != step.stuck.end()) {
+    if (std::ranges::find(step.stuck, each.rank) != step.stuck.end()) {
       log(Level::warn,
           stuck_line(rank_name(each.rank, host_), each, os::describe_stuck(each.pid), unseen_policy_.limit));
     }
   }
   if (step.blind && rank_base_ == 0) {  // said by one node: the workers of the others are alike
-    bool const armed =
-        std::any_of(samples.begin(), samples.end(), [](auto const& each) { return answers_python(each.pid); });
+    bool const armed = std::ranges::any_of(samples, [](auto const& each) { return answers_python(each.pid); });
     log(armed ? Level::info : Level::warn, blind_line(host_, unseen_policy_, armed));
   }
 }

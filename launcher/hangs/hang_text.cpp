@@ -42,8 +42,7 @@ Place native_place(std::string_view frame) {
 bool of_library(std::string_view source) {
   static constexpr std::array<std::string_view, 5> kSigns{"/lib/python", "/lib64/python", "-packages/", "<frozen ",
                                                           "../"};
-  return source.empty() ||
-         std::any_of(kSigns.begin(), kSigns.end(), [&](auto sign) { return source.find(sign) != source.npos; });
+  return source.empty() || std::ranges::any_of(kSigns, [&](auto sign) { return source.find(sign) != source.npos; });
 }
 
 /// These frames say nothing, and there are two for each nested module: they would push out the program's own.
@@ -138,8 +137,7 @@ std::string place_in(Stacks const& stacks) {
   if (places.empty()) {
     return {};
   }
-  auto const own =
-      std::find_if(places.begin(), places.end(), [](auto const& each) { return !of_library(each.source); });
+  auto const own = std::ranges::find_if(places, [](auto const& each) { return !of_library(each.source); });
   auto const& [source, function] = own == places.end() ? places.front() : *own;
   return printable(source.empty() ? function : source + (function.empty() ? "" : " in " + function), kPlaceBytes);
 }

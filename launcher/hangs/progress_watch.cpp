@@ -130,7 +130,7 @@ UnseenStep unseen_step(UnseenState state, std::vector<UnseenSample> const& sampl
       result.stuck.push_back(each.rank);
     }
   }
-  bool const shows = std::any_of(samples.begin(), samples.end(), [](auto const& each) { return each.shows; });
+  bool const shows = std::ranges::any_of(samples, [](auto const& each) { return each.shows; });
   result.blind = policy.asked && !state.said && !shows && !samples.empty() && now - *state.began >= policy.limit;
   state.said = state.said || result.blind;
   result.next = std::move(state);

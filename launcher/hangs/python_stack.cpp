@@ -122,7 +122,7 @@ bool answers_python(pid_t pid) {
     return true;
   }
   auto const children = os::children_of(pid);
-  return std::any_of(children.begin(), children.end(), answers_python);
+  return std::ranges::any_of(children, answers_python);
 }
 
 void ask_python(boost::asio::io_context& io, pid_t pid, std::function<void(PythonAnswer const&)> done) {

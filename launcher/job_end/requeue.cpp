@@ -37,7 +37,7 @@ bool lasted(Facts const& facts) {
 }
 
 bool is_one_of(std::string const& word, std::initializer_list<char const*> words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
+  return std::ranges::find(words, word) != words.end();
 }
 
 /// Whether Slurm has requeued the job since the run with that SLURM_RESTART_COUNT began. In a first run Slurm does not
@@ -165,7 +165,7 @@ std::optional<NodeFault> parse_fault(std::string_view line) {
 /// Whether the host is a valid node name of Slurm. An agent may call itself anything, and users paste the advice into a
 /// shell.
 bool is_node_name(std::string const& host) {
-  return !host.empty() && std::all_of(host.begin(), host.end(), [](unsigned char c) {
+  return !host.empty() && std::ranges::all_of(host, [](unsigned char c) {
     return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
   });
 }

@@ -121,12 +121,12 @@ void write_death_notice(Turn& turn) {
   WriteDeathNotice death_notice{rendezvous::Gone{generation.number, generation.group_rank}, {}};
   auto const is_coordinator = [&](auto const& entry) { return entry.rank == generation.decree.coordinator; };
   auto const& successors = generation.successors;
-  if (generation.coordinator.empty() || std::none_of(successors.begin(), successors.end(), is_coordinator)) {
+  if (generation.coordinator.empty() || std::ranges::none_of(successors, is_coordinator)) {
     death_notice.recipients.push_back(rendezvous::Successor{generation.decree.coordinator, "", "", 0});
   }
   death_notice.recipients.insert(death_notice.recipients.end(), successors.begin(), successors.end());
-  std::stable_partition(death_notice.recipients.begin(), death_notice.recipients.end(),
-                        [&](auto const& entry) { return entry.port == 0 || is_coordinator(entry); });
+  std::ranges::stable_partition(death_notice.recipients,
+                                [&](auto const& entry) { return entry.port == 0 || is_coordinator(entry); });
   state.death_notice = true;
   turn.act(std::move(death_notice));
 }

@@ -150,7 +150,7 @@ namespace {
 void tell_killed(Turn& turn) {
   State& state = turn.state;
   auto const& exits = state.exits;
-  auto const failed = std::find_if(exits.begin(), exits.end(), [](auto const& exit) { return !exit.status.ok(); });
+  auto const failed = std::ranges::find_if(exits, [](auto const& exit) { return !exit.status.ok(); });
   if (failed != exits.end()) {
     turn.tell(rendezvous::WorkerFailed{number_of(state), *failed});
   }
@@ -225,16 +225,14 @@ void on_group_ended(Turn& turn, GroupEnded const& event) {
   state.steps = event.steps;
   state.lacks = event.lacks && !turn.policy.health_check;  // a check needs the node to itself
   // A process that a worker has left behind, and that survives SIGKILL, does not undo the workers' success.
-  bool const all_good =
-      std::all_of(event.exits.begin(), event.exits.end(), [](auto const& exit) { return exit.status.ok(); });
+  bool const all_good = std::ranges::all_of(event.exits, [](auto const& exit) { return exit.status.ok(); });
   if (state.life != Life::running) {
     on_stopped(turn);
   } else {
     state.life = Life::ended;
     if (all_good) {
       turn.tell(rendezvous::Succeeded{event.number, ago(state.steps, turn.now)});
-    } else if (std::all_of(event.exits.begin(), event.exits.end(),
-                           [](auto const& exit) { return exit.ours || exit.status.ok(); })) {
+    } else if (std::ranges::all_of(event.exits, [](auto const& exit) { return exit.ours || exit.status.ok(); })) {
       tell_killed(turn);
     }
   }

@@ -25,7 +25,7 @@ std::uint64_t LineFolder::place_for(Stream const& stream, std::string_view line,
     found = places_.emplace(std::string(line), std::deque<std::uint64_t>{}).first;
   }
   auto& places = found->second;
-  auto const place = std::lower_bound(places.begin(), places.end(), stream.next);
+  auto const place = std::ranges::lower_bound(places, stream.next);
   if (place != places.end()) {
     return *place;
   }
@@ -73,8 +73,7 @@ void LineFolder::emit_first(std::string& out) {
     out.append("[×").append(std::to_string(entry.from.size()));
     if (entry.from.size() < whole_) {
       std::vector<std::uint32_t> ranks(entry.from.size());
-      std::transform(entry.from.begin(), entry.from.end(), ranks.begin(),
-                     [](auto const& stream) { return stream->rank; });
+      std::ranges::transform(entry.from, ranks.begin(), [](auto const& stream) { return stream->rank; });
       out.append(": ").append(number_list(std::move(ranks)));
     }
     out.append("] ").append(line);

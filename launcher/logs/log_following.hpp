@@ -28,7 +28,7 @@ namespace cxxrun::launcher {
   }
   std::sort(full.rbegin(), full.rend());
   std::vector<std::string> names;
-  std::transform(full.begin(), full.end(), std::back_inserter(names), [](auto const& each) { return each.second; });
+  std::ranges::transform(full, std::back_inserter(names), [](auto const& each) { return each.second; });
   return names;
 }
 

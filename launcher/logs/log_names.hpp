@@ -20,8 +20,8 @@ struct LogRoot {
 [[nodiscard]] inline std::string path_component(std::string_view name) {
   constexpr std::size_t kLongest = 200;  // NAME_MAX is 255: leaves room for host and number
   std::string safe(name.substr(0, kLongest));
-  std::replace_if(
-      safe.begin(), safe.end(), [](unsigned char c) { return c == '/' || c < 0x20 || c == 0x7f; }, '_');
+  std::ranges::replace_if(
+      safe, [](unsigned char c) { return c == '/' || c < 0x20 || c == 0x7f; }, '_');
   if (safe.empty()) {
     return "_";
   }

@@ -54,7 +54,7 @@ std::pair<std::vector<OpenPart>, bool> open_parts(std::string const& dir, std::s
     }
   }
   bool const found = parts.back().part.id == id;
-  std::reverse(parts.begin(), parts.end());
+  std::ranges::reverse(parts);
   return {std::move(parts), found};
 }
 
@@ -70,7 +70,7 @@ std::string read_span(OpenPart const& part, std::uint64_t from, std::uint64_t to
 LogTails::Stream read_stream(std::vector<OpenPart> const& parts, live::LogPlace::File& place, std::uint64_t most,
                              bool ended) {
   std::vector<LogPart> sizes;
-  std::transform(parts.begin(), parts.end(), std::back_inserter(sizes), [](OpenPart const& each) { return each.part; });
+  std::ranges::transform(parts, std::back_inserter(sizes), [](OpenPart const& each) { return each.part; });
   auto const spans = spans_behind(sizes, place, most);
   LogTails::Stream stream;
   stream.left_out = spans.left_out;

@@ -33,9 +33,8 @@ bool is_optional(OptionRow const& row) {
 }
 
 OptionRow const* find_option(std::vector<OptionRow> const& rows, std::string_view word) {
-  auto const found = std::find_if(rows.begin(), rows.end(), [word](OptionRow const& row) {
-    return word == row.name || (!word.empty() && word == row.short_name);
-  });
+  auto const found = std::ranges::find_if(
+      rows, [word](OptionRow const& row) { return word == row.name || (!word.empty() && word == row.short_name); });
   return found == rows.end() ? nullptr : &*found;
 }
 
@@ -110,7 +109,7 @@ std::string explain_unknown(Command const& command, std::string_view argument) {
   std::string const given = printable(argument.substr(0, argument.find('=')), 60);
   for (auto const& [names, launcher, instead] : command.foreign) {
     auto const all = split(names, ' ');
-    if (std::any_of(all.begin(), all.end(), [&given](auto const& name) { return is_foreign(given, name); })) {
+    if (std::ranges::any_of(all, [&given](auto const& name) { return is_foreign(given, name); })) {
       return given + " is an option of " + launcher + "; here: " + instead;
     }
   }
@@ -275,7 +274,7 @@ Result<bool> parse_flag(std::string_view text) {
 
 Result<std::size_t> find_word(std::string const& value, OptionRow const& row) {
   auto words = split(row.value_name, '|');
-  auto const found = std::find(words.begin(), words.end(), value);
+  auto const found = std::ranges::find(words, value);
   if (found != words.end()) {
     return static_cast<std::size_t>(found - words.begin());
   }

@@ -286,7 +286,7 @@ Result<std::vector<std::string>> parse_filters(std::string_view text) {
     filters.back() += text[i];
     i += comma ? 1 : 0;
   }
-  if (std::find(filters.begin(), filters.end(), "") != filters.end()) {
+  if (std::ranges::find(filters, "") != filters.end()) {
     return expected("an empty word is in every line; WORD,WORD is expected, with a comma in a word doubled");
   }
   return filters;
@@ -297,13 +297,13 @@ Result<void> apply_rdzv_conf(Options& options) {
   for (auto const& given : options.rdzv_conf) {
     std::string const& name = given.first;
     std::string const& value = given.second;
-    auto const key = std::find_if(keys.begin(), keys.end(), [&name](OptionRow const& row) { return name == row.name; });
+    auto const key = std::ranges::find_if(keys, [&name](OptionRow const& row) { return name == row.name; });
     if (name == "secret") {
       return expected("everybody on a node can read arguments; name a file of mode 0600 in CXXRUN_SECRET_FILE");
     }
     if (key == keys.end()) {
       std::vector<std::string> names;
-      std::transform(keys.begin(), keys.end(), std::back_inserter(names), [](auto const& row) { return row.name; });
+      std::ranges::transform(keys, std::back_inserter(names), [](auto const& row) { return row.name; });
       return expected("unknown key '" + printable(name, 40) + "'; the keys are " + join(names, ", "));
     }
     if (auto const applied = key->apply(value, *key); !applied) {

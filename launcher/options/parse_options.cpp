@@ -281,7 +281,7 @@ Result<void> check_pairs(Options const& o) {
                                 {o.numa_binding != CpuMode::none && o.cpu_bind, "--numa-binding and --cpu-bind"},
                                 {o.quorum == Quorum::none && !o.fence_dir.empty(), "--fence and --quorum none",
                                  " a fence breaks ties in a vote;"}};
-  auto const found = std::find_if(pairs.begin(), pairs.end(), [](Pair const& each) { return each.given; });
+  auto const found = std::ranges::find_if(pairs, [](Pair const& each) { return each.given; });
   return found == pairs.end()
              ? Result<void>()
              : expected(std::string(found->names) + " exclude each other:" + found->why + " drop one of them");

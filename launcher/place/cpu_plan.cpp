@@ -43,7 +43,7 @@ std::vector<Core> allowed_cores(Machine const& machine, CpuSet const& allowed) {
   using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
   std::map<Key, Core> cores;
   for (auto const& pu : machine.pus) {
-    if (std::binary_search(allowed.begin(), allowed.end(), pu.id)) {
+    if (std::ranges::binary_search(allowed, pu.id)) {
       auto& core = cores[Key{first_package.at(pu.numa), pu.numa, pu.package, pu.l3, pu.core}];
       core.package = pu.package;
       core.numa = pu.numa;
@@ -78,7 +78,7 @@ CpuSet cpus_of(Cores cores) {
   for (auto const& core : cores) {
     cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
   }
-  std::sort(cpus.begin(), cpus.end());
+  std::ranges::sort(cpus);
   return cpus;
 }
 
@@ -110,8 +110,8 @@ std::optional<std::vector<std::size_t>> workers_per_group(Division const& all, s
     if (least.back() > most.back()) {
       return std::nullopt;
     }
-    auto const near = std::count_if(all.workers.begin(), all.workers.end(), [&](Node const& node) {
-      return std::any_of(group.begin(), group.end(), [&](Core const& core) { return node == core.numa; });
+    auto const near = std::ranges::count_if(all.workers, [&](Node const& node) {
+      return std::ranges::any_of(group, [&](Core const& core) { return node == core.numa; });
     });
     counts.push_back(std::clamp(static_cast<std::size_t>(near), least.back(), most.back()));
   }
@@ -158,8 +158,8 @@ std::vector<std::uint32_t> slice_order(Cores cores, std::uint32_t workers, std::
   }
   auto const placed = [&](Node const& node) { return node && place.contains(*node); };
   if (nodes.size() >= workers && std::all_of(nodes.begin(), nodes.begin() + workers, placed)) {
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return place.at(*nodes[a]) < place.at(*nodes[b]); });
+    std::ranges::stable_sort(
+        order, [&](std::uint32_t a, std::uint32_t b) { return place.at(*nodes[a]) < place.at(*nodes[b]); });
   }
   return order;
 }
@@ -189,7 +189,7 @@ std::vector<CpuSet> share_cores(Cores cores, std::uint32_t workers, std::vector<
 template <class Of>
 std::vector<Core> only(Cores cores, Of of) {
   std::vector<Core> chosen;
-  std::copy_if(cores.begin(), cores.end(), std::back_inserter(chosen), of);
+  std::ranges::copy_if(cores, std::back_inserter(chosen), of);
   return chosen;
 }
 
@@ -215,7 +215,7 @@ Result<Placement> place_workers(Cores cores, std::uint32_t workers, std::vector<
   CpuSet unknown;  // local ranks
   for (std::uint32_t rank = 0; rank < workers; ++rank) {
     Node const node = rank < nodes.size() ? nodes[rank] : std::nullopt;
-    if (node && std::find(usable.begin(), usable.end(), *node) == usable.end()) {
+    if (node && std::ranges::find(usable, *node) == usable.end()) {
       return fail(Errc::environment, "the GPU of local rank " + std::to_string(rank) + " is at NUMA node " +
                                          std::to_string(*node) + ", of which cxxrun may use no CPU");
     }
@@ -281,7 +281,7 @@ CpuPlan core_complexes(Cores cores, std::vector<std::uint32_t> const& node) {
     for (auto const& group : groups_of(own, &Core::l3)) {
       complexes.push_back(cpus_of(group));
     }
-    std::stable_sort(complexes.begin(), complexes.end(), [](CpuSet const& a, CpuSet const& b) {
+    std::ranges::stable_sort(complexes, [](CpuSet const& a, CpuSet const& b) {
       return a.size() != b.size() ? a.size() > b.size() : a.front() < b.front();
     });
     for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -336,7 +336,7 @@ std::vector<Node> gpu_nodes(std::vector<Gpu> const& gpus, std::optional<std::str
       entry.remove_prefix(4);
     }
     auto const uuid = entry.substr(0, entry.find('/'));
-    auto const gpu = std::find_if(gpus.begin(), gpus.end(), [&](Gpu const& each) {
+    auto const gpu = std::ranges::find_if(gpus, [&](Gpu const& each) {
       return uuid.starts_with("GPU-") && std::string_view(each.uuid).starts_with(uuid);
     });
     if (gpu == gpus.end() && !slice) {

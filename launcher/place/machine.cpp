@@ -90,7 +90,7 @@ std::vector<Pu> list_pus(Hwloc const& hwloc, hwloc_topology_t topology) {
 std::vector<std::string> entries(std::string const& path) {
   auto names = os::entries_of(path);
   std::erase_if(names, [](std::string const& name) { return name.starts_with('.'); });
-  std::sort(names.begin(), names.end());  // PCI bus order
+  std::ranges::sort(names);  // PCI bus order
   return names;
 }
 

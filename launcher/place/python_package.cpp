@@ -54,7 +54,7 @@ void add_beside(std::string const& program, std::vector<fs::path>& folders) {
       all.push_back(each->path() / "site-packages");
     }
   }
-  std::copy_if(all.begin(), all.end(), std::back_inserter(folders), [&](fs::path const& folder) {
+  std::ranges::copy_if(all, std::back_inserter(folders), [&](fs::path const& folder) {
     return is_of(program, prefix, folder / kBootstrap / "sitecustomize.py");
   });
 }

@@ -39,8 +39,8 @@ bool is_of_another_job(Environment const& environment, std::string_view slurmste
   auto const job = value_of(environment, "SLURM_JOB_ID");
   return open != std::string_view::npos && dot != std::string_view::npos && number_in<std::uint32_t>(job) &&
          slurmstepd.substr(open + 1, dot - open - 1) != job &&
-         std::none_of(environment.begin(), environment.end(),
-                      [](auto const& variable) { return variable.first.starts_with("SLURM_JOB_ID_"); });
+         std::ranges::none_of(environment,
+                              [](auto const& variable) { return variable.first.starts_with("SLURM_JOB_ID_"); });
 }
 
 constexpr std::uint64_t kMaxTasks = 1'000'000;
@@ -114,8 +114,7 @@ std::string node_outside(Environment const& environment, std::string const& host
   auto const here = name.empty() ? host : name;
   auto const nodes = expand_hostlist(value_of(environment, "SLURM_JOB_NODELIST"));
   bool const known = !here.empty() && nodes && !nodes->empty();
-  return known && std::none_of(nodes->begin(), nodes->end(),
-                               [&here](std::string const& node) { return same_host_name(node, here); })
+  return known && std::ranges::none_of(*nodes, [&here](std::string const& node) { return same_host_name(node, here); })
              ? here
              : "";
 }
@@ -162,8 +161,8 @@ Result<void> check_name(Environment const& environment, SlurmStep const& step) {
   if (name.empty() || same_host_name(name, step.node_names[step.node_index])) {
     return {};
   }
-  bool const elsewhere = std::any_of(step.node_names.begin(), step.node_names.end(),
-                                     [&name](std::string const& other) { return same_host_name(name, other); });
+  bool const elsewhere =
+      std::ranges::any_of(step.node_names, [&name](std::string const& other) { return same_host_name(name, other); });
   return wrong("SLURMD_NODENAME is " + printable(name, 80) +
                (elsewhere
                     ? " but node " + std::to_string(step.node_index) + " of SLURM_STEP_NODELIST (SLURM_NODEID) is " +
@@ -174,7 +173,7 @@ Result<void> check_name(Environment const& environment, SlurmStep const& step) {
 /// Sets how the tasks are spread over the nodes.
 Result<void> read_tasks(Environment const& environment, std::vector<unsigned> const& tasks, SlurmStep& step) {
   step.tasks_on_node = tasks[step.node_index];
-  step.several_tasks = *std::max_element(tasks.begin(), tasks.end()) > 1;
+  step.several_tasks = *std::ranges::max_element(tasks) > 1;
   if (step.task_index >= step.tasks_on_node) {
     return wrong("SLURM_LOCALID is " + std::to_string(step.task_index) + " but this node has " +
                  counted(step.tasks_on_node, "task"));

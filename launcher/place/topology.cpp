@@ -109,8 +109,8 @@ Result<void> meet_at_endpoint(Endpoint const& endpoint, char const* flag, SlurmS
     meeting.host = Meeting::Host::find_out;
     return {};
   }
-  auto const named = std::find_if(step.node_names.begin(), step.node_names.end(),
-                                  [&](std::string const& name) { return same_host_name(name, endpoint.host); });
+  auto const named = std::ranges::find_if(step.node_names,
+                                          [&](std::string const& name) { return same_host_name(name, endpoint.host); });
   if (named == step.node_names.end()) {
     return refused(std::string(flag) + " " + endpoint.host + " is on no node of the Slurm step (" +
                    step.node_names.front() + (step.nodes() > 1 ? " to " + step.node_names.back() : "") +
@@ -260,8 +260,9 @@ bool meets_outside(Options const& options, SlurmStep const& step) {
   auto const& endpoint = options.rdzv_endpoint;
   bool const somewhere = endpoint && endpoint->port.value_or(0) != 0 && !is_ip_literal(endpoint->host) &&
                          !is_loopback(endpoint->host) && options.rdzv_id && !step.several_tasks;
-  return somewhere && std::none_of(step.node_names.begin(), step.node_names.end(),
-                                   [&](std::string const& name) { return same_host_name(name, endpoint->host); });
+  return somewhere && std::ranges::none_of(step.node_names, [&](std::string const& name) {
+           return same_host_name(name, endpoint->host);
+         });
 }
 
 /// --join: the running job decides everything except what this node is.

@@ -1,5 +1,3 @@
-#include "launcher/plan/worker_plan.hpp"
-
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -10,6 +8,7 @@
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/plan/slurm_worker_env.hpp"
+#include "launcher/plan/worker_plan.hpp"
 #include "src/base/core/exit_status.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/variables.hpp"
@@ -49,9 +48,9 @@ std::string console_prefix(Options const& options, NodeFacts const& facts, std::
 
 /// Whether --ranks shows this rank on the console.
 bool is_chosen(Options const& options, std::uint32_t rank) {
-  return options.ranks.empty() ||
-         std::any_of(options.ranks.begin(), options.ranks.end(),
-                     [rank](RankRange const& range) { return range.first <= rank && rank <= range.last; });
+  return options.ranks.empty() || std::ranges::any_of(options.ranks, [rank](RankRange const& range) {
+           return range.first <= rank && rank <= range.last;
+         });
 }
 
 /// Follows torchrun: a redirected stream goes to its file only, a tee'd stream also to the console. The filter hides
@@ -224,8 +223,8 @@ std::vector<std::string> resume_environment(WorkerSpec const& spec) {
                                                           "ROLE_",   "NODE_RANK=",    "CROSS_", "MASTER_",
                                                           "CXXRUN_", "TORCHELASTIC_", "SLURM_"};
   auto words = spec.environment;
-  std::stable_partition(words.begin(), words.end(), [](std::string const& word) {
-    return std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view start) { return word.starts_with(start); });
+  std::ranges::stable_partition(words, [](std::string const& word) {
+    return std::ranges::any_of(kOurs, [&](std::string_view start) { return word.starts_with(start); });
   });
   return words;
 }

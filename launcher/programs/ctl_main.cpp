@@ -41,7 +41,7 @@ void complain(std::string const& line) {
 
 int silent_agents(std::set<pid_t> const& silent) {
   std::vector<std::string> pids;
-  std::transform(silent.begin(), silent.end(), std::back_inserter(pids), [](pid_t pid) { return std::to_string(pid); });
+  std::ranges::transform(silent, std::back_inserter(pids), [](pid_t pid) { return std::to_string(pid); });
   complain("cxxrun runs here and does not answer within " + seconds_text(kForWho) + ": pid " +
            join_first(8, std::move(pids)) +
            "; `ps -o pid,stat,wchan -p PID` tells whether it is stopped (T: kill -CONT PID)");
@@ -243,7 +243,7 @@ int run(std::vector<std::string> const& arguments) {
   }
   if (options.verb != Verb::status && jobs.size() > 1) {
     std::vector<std::string> runs;
-    std::transform(jobs.begin(), jobs.end(), std::back_inserter(runs), [](Job const& job) { return job.who.run_id; });
+    std::ranges::transform(jobs, std::back_inserter(runs), [](Job const& job) { return job.who.run_id; });
     complain("several jobs run there, say which one: " + join(runs, ", "));
     return kExitUsage;
   }

@@ -216,7 +216,7 @@ std::string dry_run_text(Options const& options, JobTopology const& topology, No
   if (!changed.empty()) {
     std::copy_if(changed.front().begin(), changed.front().end(), std::inserter(shared, shared.end()),
                  [&changed](std::string const& word) {
-                   return changed.size() > 1 && std::binary_search(changed[1].begin(), changed[1].end(), word);
+                   return changed.size() > 1 && std::ranges::binary_search(changed[1], word);
                  });
   }
   std::string text = topology_text(options, topology, facts);

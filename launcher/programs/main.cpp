@@ -96,7 +96,7 @@ Result<std::vector<std::string>> find_loopbacks(Meeting const& meeting) {
                 "this host cannot reach itself: neither 127.0.0.1 nor ::1 is there; bring its loopback interface up "
                 "(ip link set lo up)");
   }
-  if (auto const asked = std::find(found.begin(), found.end(), meeting.address); asked != found.end()) {
+  if (auto const asked = std::ranges::find(found, meeting.address); asked != found.end()) {
     std::rotate(found.begin(), asked, asked + 1);
   }
   return found;

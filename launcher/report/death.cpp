@@ -110,7 +110,7 @@ Explanation explain_full_disk(DeathFacts const& facts, StderrSigns const& said) 
   if (said.over_quota) {
     return {"disk quota used up" + (said.disk_path.empty() ? "" : ": " + printable(said.disk_path)), kMoreQuota};
   }
-  auto const full = std::find_if(facts.paths.begin(), facts.paths.end(), [](auto const& path) { return path.full; });
+  auto const full = std::ranges::find_if(facts.paths, [](auto const& path) { return path.full; });
   std::string const where = !said.disk_path.empty() ? said.disk_path : full != facts.paths.end() ? full->path : "";
   return {where.empty() ? "disk full: no space left on device" : "disk full: " + printable(where), kMoreSpace};
 }
@@ -118,7 +118,7 @@ Explanation explain_full_disk(DeathFacts const& facts, StderrSigns const& said) 
 /// Errors of a file server. ENOENT is none of them: a file may be gone for good reason.
 bool is_server_error(int error) {
   static constexpr std::array kErrors{EIO, ESTALE, ENOTCONN, ETIMEDOUT, EHOSTDOWN, EHOSTUNREACH, EREMOTEIO};
-  return std::find(kErrors.begin(), kErrors.end(), error) != kErrors.end();
+  return std::ranges::find(kErrors, error) != kErrors.end();
 }
 
 /// Describes the first path whose file system does not answer or fails; "" if all answer.
@@ -142,8 +142,7 @@ Explanation explain_files(DeathFacts const& facts) {
   if (facts.status.kind != ExitStatus::Kind::signalled) {
     return {"a file could not be read or written, and its file system answers again", kLook};
   }
-  bool const full = std::any_of(facts.paths.begin(), facts.paths.end(),
-                                [](auto const& path) { return path.full && path.path == kShm; });
+  bool const full = std::ranges::any_of(facts.paths, [](auto const& path) { return path.full && path.path == kShm; });
   return full
              ? Explanation{"/dev/shm is full", "use a larger /dev/shm (containers: --shm-size)"}
              : Explanation{"a mapped file was truncated, /dev/shm was full, or a file server was gone for a while", ""};
@@ -222,8 +221,7 @@ MemoryFacts since(MemoryCounters const& before, MemoryCounters const& now) {
   facts.kills = grown(before.kills, now.kills);
   facts.machine = grown(before.machine, now.machine);
   for (auto const& limit : now.limits) {
-    auto const then = std::find_if(before.limits.begin(), before.limits.end(),
-                                   [&](auto const& each) { return each.group == limit.group; });
+    auto const then = std::ranges::find_if(before.limits, [&](auto const& each) { return each.group == limit.group; });
     bool const hit = then != before.limits.end() && limit.hits > then->hits;
     if (hit && (!facts.reached || limit.bytes < facts.reached->bytes)) {
       facts.reached = limit;

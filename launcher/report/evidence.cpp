@@ -26,8 +26,7 @@ std::size_t cost(std::string const& line) {
 std::size_t modules_in(std::string_view line) {
   auto const total = line.rfind("(total: ");
   auto const number = total == std::string_view::npos ? "" : line.substr(total + 8, line.size() - total - 9);
-  return number_in<std::size_t>(number).value_or(static_cast<std::size_t>(std::count(line.begin(), line.end(), ',')) +
-                                                 1);
+  return number_in<std::size_t>(number).value_or(static_cast<std::size_t>(std::ranges::count(line, ',')) + 1);
 }
 
 /// The last whole lines that fit in `most` bytes; if the last line is longer, its end.

@@ -59,7 +59,7 @@ bool has(std::string_view text, std::string_view sign) {
 }
 
 bool has_one_of(std::string_view text, std::initializer_list<std::string_view> signs) {
-  return std::any_of(signs.begin(), signs.end(), [text](std::string_view sign) { return has(text, sign); });
+  return std::ranges::any_of(signs, [text](std::string_view sign) { return has(text, sign); });
 }
 
 /// Whether a line contains `error` and one of `makers`.
@@ -235,8 +235,7 @@ Explanation explain_xids(std::string_view kernel_log) {
     if (!number) {
       continue;
     }
-    auto const known =
-        std::find_if(kKnownXids.begin(), kKnownXids.end(), [&](auto const& each) { return each.number == *number; });
+    auto const known = std::ranges::find_if(kKnownXids, [&](auto const& each) { return each.number == *number; });
     bool const by_program = known != kKnownXids.end() && known->by_program;
     auto found = xid_explanation(gpu, *number, known == kKnownXids.end() ? "" : known->meaning, by_program);
     if (!by_program) {

@@ -156,7 +156,7 @@ LineMeaning meaning_of_start(std::string_view line) {
   if (line == "EOFError") {  // from a pipe between processes; from a file it has a message
     return {Strength::explains, Role::lost_peer};
   }
-  bool const aborts = std::any_of(kAborts.begin(), kAborts.end(), [&](auto start) { return line.starts_with(start); });
+  bool const aborts = std::ranges::any_of(kAborts, [&](auto start) { return line.starts_with(start); });
   bool const what = line.substr(std::min(line.find_first_not_of(' '), line.size())).starts_with("what():");
   return {aborts || what || names_exception(line) ? Strength::explains : Strength::nothing, Role::culprit};
 }

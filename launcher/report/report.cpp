@@ -49,7 +49,7 @@ bool begins_character(char byte) {
 }
 
 std::size_t columns(std::string_view line) {
-  return static_cast<std::size_t>(std::count_if(line.begin(), line.end(), begins_character));
+  return static_cast<std::size_t>(std::ranges::count_if(line, begins_character));
 }
 
 std::string role_text(Role role) {
@@ -162,7 +162,7 @@ std::vector<std::string> other_lines(rendezvous::Verdict const& verdict) {
       found.emplace_back(count, labelled(count, end));
     }
   }
-  std::stable_sort(found.begin(), found.end(), [](auto const& a, auto const& b) { return a.first > b.first; });
+  std::ranges::stable_sort(found, [](auto const& a, auto const& b) { return a.first > b.first; });
   std::vector<std::string> lines;
   std::size_t rest = 0;
   for (auto& [count, line] : found) {
@@ -214,9 +214,8 @@ std::string padded(std::string const& text, std::size_t width, bool right = fals
 
 std::vector<PastGeneration> costliest(History const& history) {
   std::vector<PastGeneration> failed;
-  std::copy_if(history.past.begin(), history.past.end(), std::back_inserter(failed),
-               [](auto const& each) { return each.failed; });
-  std::stable_sort(failed.begin(), failed.end(), [](auto const& a, auto const& b) { return a.lost > b.lost; });
+  std::ranges::copy_if(history.past, std::back_inserter(failed), [](auto const& each) { return each.failed; });
+  std::ranges::stable_sort(failed, [](auto const& a, auto const& b) { return a.lost > b.lost; });
   return failed;
 }
 
@@ -234,8 +233,7 @@ std::string losses(History const& history) {
 }  // namespace
 
 bool worth_telling(History const& history) {
-  bool const failed =
-      std::any_of(history.past.begin(), history.past.end(), [](auto const& each) { return each.failed; });
+  bool const failed = std::ranges::any_of(history.past, [](auto const& each) { return each.failed; });
   bool const survived = history.left_out > 0 || (failed && history.past.size() > 1);
   return history.account.total() >= (survived ? kShort : kLong);
 }
@@ -375,7 +373,7 @@ Verdict cleaned(Verdict verdict) {
   auto const clean = [](std::string& text) { text = printable(text, kLongest); };
   clean(verdict.summary);
   for (auto* const list : {&verdict.lost_nodes, &verdict.excluded, &verdict.followed}) {
-    std::for_each(list->begin(), list->end(), clean);
+    std::ranges::for_each(*list, clean);
   }
   for (auto& each : verdict.left) {
     clean(each.host);

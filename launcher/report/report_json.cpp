@@ -234,7 +234,7 @@ std::string error_file_message(std::string const& text) {
     return {};
   }
   std::string line = message->get<std::string>();
-  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::ranges::replace(line, '\n', ' ');
   return printable(line, kLongestMessage);
 }
 

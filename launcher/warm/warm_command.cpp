@@ -37,7 +37,7 @@ std::string counted(std::vector<std::string> const& words) {
 }
 
 bool is_module(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
   });
 }
@@ -92,7 +92,7 @@ std::vector<std::string> zygote_command(WarmCommand const& command, std::vector<
 std::string warm_words(std::vector<std::string> const& argv, std::size_t script, std::vector<unsigned> const& cpus,
                        std::vector<std::string> const& environment) {
   std::vector<std::string> numbers;
-  std::transform(cpus.begin(), cpus.end(), std::back_inserter(numbers), [](auto cpu) { return std::to_string(cpu); });
+  std::ranges::transform(cpus, std::back_inserter(numbers), [](auto cpu) { return std::to_string(cpu); });
   return counted(argv) + '\0' + counted({std::to_string(script)}) + '\0' + counted(numbers) + '\0' +
          counted(environment);
 }
@@ -129,8 +129,7 @@ std::string modules_of(std::vector<Import> const& imports) {
 std::vector<Import> without(std::vector<Import> imports, std::string const& module) {
   std::set<std::string> gone{module};  // grows along the chain of importers
   for (std::string next = module; !next.empty();) {
-    auto const found =
-        std::find_if(imports.begin(), imports.end(), [&](auto const& each) { return each.module == next; });
+    auto const found = std::ranges::find_if(imports, [&](auto const& each) { return each.module == next; });
     next = found == imports.end() || gone.contains(found->by) ? "" : found->by;
     if (!next.empty()) {
       gone.insert(next);
@@ -152,7 +151,7 @@ std::string left_out_line(std::vector<Import> const& imports, bool automatic) {
   if (sum < kWorthWarning) {
     return {};
   }
-  std::stable_sort(outer.begin(), outer.end(), [](auto const& a, auto const& b) { return a.seconds > b.seconds; });
+  std::ranges::stable_sort(outer, [](auto const& a, auto const& b) { return a.seconds > b.seconds; });
   std::vector<std::string> names;
   names.reserve(outer.size());
   for (auto const& each : outer) {

@@ -98,7 +98,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
 }
 
 bool DeathWatch::needs_probe(std::vector<DeadWorker> const& all) {
-  return std::any_of(all.begin(), all.end(), [](DeadWorker const& dead) {
+  return std::ranges::any_of(all, [](DeadWorker const& dead) {
     return unexplained(*dead.exit) && launcher::needs_probe(dead.exit->status, output_of(*dead.exit));
   });
 }

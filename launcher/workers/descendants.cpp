@@ -21,7 +21,7 @@ void signal_group(pid_t group, int signal) {
 }
 
 bool contains(std::vector<pid_t> const& pids, pid_t pid) {
-  return std::find(pids.begin(), pids.end(), pid) != pids.end();
+  return std::ranges::find(pids, pid) != pids.end();
 }
 
 /// The targets of a signal, held so that the signal cannot hit a process that has reused a pid.
@@ -118,7 +118,7 @@ Descendants::Programs Descendants::left_by(pid_t worker, int signal) const {
 bool Descendants::programs_run(pid_t worker) const {
   auto const left = programs_.find(worker);
   return left != programs_.end() &&
-         std::any_of(left->second.begin(), left->second.end(), [](auto const& program) { return program.runs(); });
+         std::ranges::any_of(left->second, [](auto const& program) { return program.runs(); });
 }
 
 // A stranger is an unreaped child of ours, so its process group exists and the group's number is not reused. A group in

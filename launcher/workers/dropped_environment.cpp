@@ -31,8 +31,8 @@ constexpr std::array kWrappers{
 };
 
 Wrapper const* by_process(std::string const& comm) {
-  auto const it = std::find_if(kWrappers.begin(), kWrappers.end(),
-                               [&](Wrapper const& wrapper) { return comm == wrapper.process || comm == wrapper.name; });
+  auto const it = std::ranges::find_if(
+      kWrappers, [&](Wrapper const& wrapper) { return comm == wrapper.process || comm == wrapper.name; });
   return it == kWrappers.end() ? nullptr : &*it;
 }
 
@@ -43,7 +43,7 @@ bool only_runs_another(std::string const& comm) {
                                       "time",    "setpriv",   "su-exec", "gosu",    "script", "stdbuf",    "proot",
                                       "sh",      "bash",      "dash",    "ash",     "zsh",    "ksh",       "fish"};
   auto const is = [&](char const* name) { return comm == name; };
-  return by_process(comm) != nullptr || std::any_of(kOthers.begin(), kOthers.end(), is);
+  return by_process(comm) != nullptr || std::ranges::any_of(kOthers, is);
 }
 
 bool is_shell(std::string const& comm) {
@@ -58,7 +58,7 @@ bool is_variable(std::string const& entry) {
 
 bool is_ours(std::string const& entry) {
   static constexpr std::array kOurs{"RANK=", "LOCAL_RANK=", "WORLD_SIZE=", "MASTER_ADDR=", "CXXRUN_"};
-  return std::any_of(kOurs.begin(), kOurs.end(), [&](char const* ours) { return entry.starts_with(ours); });
+  return std::ranges::any_of(kOurs, [&](char const* ours) { return entry.starts_with(ours); });
 }
 
 /// The programs at or below a process. One program with the variables outweighs any without them.
@@ -108,8 +108,7 @@ std::vector<std::string> names_in(std::vector<std::string> const& argv) {
 Wrapper const* in_command(std::vector<std::string> const& argv) {
   auto const words = names_in(argv);
   for (auto word = words.begin(); word != words.end(); ++word) {
-    auto const it =
-        std::find_if(kWrappers.begin(), kWrappers.end(), [&](Wrapper const& wrapper) { return *word == wrapper.name; });
+    auto const it = std::ranges::find_if(kWrappers, [&](Wrapper const& wrapper) { return *word == wrapper.name; });
     bool const drops = *word != "env" || (word + 1 != words.end() && (*(word + 1) == "-" || *(word + 1) == "-i" ||
                                                                       *(word + 1) == "--ignore-environment"));
     if (it != kWrappers.end() && drops) {
@@ -129,10 +128,10 @@ Arrived arrived(std::optional<std::string> const& variables) {
   if (!entries.empty() && entries.back().empty()) {  // after the last NUL
     entries.pop_back();
   }
-  if (std::any_of(entries.begin(), entries.end(), is_ours)) {
+  if (std::ranges::any_of(entries, is_ours)) {
     return Arrived::yes;
   }
-  return std::all_of(entries.begin(), entries.end(), is_variable) ? Arrived::no : Arrived::unknown;
+  return std::ranges::all_of(entries, is_variable) ? Arrived::no : Arrived::unknown;
 }
 
 std::optional<Dropped> find_dropped(pid_t worker, ProcessView const& view) {

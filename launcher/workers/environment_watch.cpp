@@ -38,8 +38,7 @@ std::vector<pid_t> children_at(pid_t pid) {
   auto children = os::children_of(pid);
   if (is_named(pid, "podman")) {
     auto const ours = os::children_of(getpid());
-    std::copy_if(ours.begin(), ours.end(), std::back_inserter(children),
-                 [](pid_t child) { return is_named(child, "conmon"); });
+    std::ranges::copy_if(ours, std::back_inserter(children), [](pid_t child) { return is_named(child, "conmon"); });
   }
   return children;
 }
@@ -54,7 +53,7 @@ void EnvironmentWatch::begin(std::vector<WorkerSpec> const& workers) {
   for (auto const& worker : workers) {
     auto const& variables = worker.environment;
     if (first && !warned_ &&
-        std::find(variables.begin(), variables.end(), "RANK=" + std::to_string(worker.rank)) !=
+        std::ranges::find(variables, "RANK=" + std::to_string(worker.rank)) !=
             variables.end()) {  // the health check has no RANK
       commands_.emplace(worker.local_rank, worker.argv);
     }

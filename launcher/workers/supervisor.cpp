@@ -103,8 +103,7 @@ void Supervisor::check_descendants() {
       state_.phase == GroupPhase::sweeping) {
     if (!descendants_.strangers(live_workers(), spared()).empty()) {
       feed(DescendantsFound{});
-    } else if (std::none_of(state_.workers.begin(), state_.workers.end(),
-                            [](auto const& worker) { return worker.runs(); })) {
+    } else if (std::ranges::none_of(state_.workers, [](auto const& worker) { return worker.runs(); })) {
       feed(DescendantsGone{});
     }
   }
@@ -115,8 +114,7 @@ void Supervisor::say(Line const& line) const {
 }
 
 pid_t Supervisor::pid_of_rank(std::uint32_t rank) const {
-  auto const it =
-      std::find_if(members_.begin(), members_.end(), [&](Member const& each) { return each.exit.rank == rank; });
+  auto const it = std::ranges::find_if(members_, [&](Member const& each) { return each.exit.rank == rank; });
   return it == members_.end() ? 0 : pid_of(it->exit.local_rank);
 }
 
@@ -161,8 +159,8 @@ void Supervisor::report_loss(std::uint32_t local_rank) {
 }
 
 std::optional<std::uint32_t> Supervisor::who(pid_t pid) const {
-  auto const worker = std::find_if(state_.workers.begin(), state_.workers.end(),
-                                   [&](GroupWorker const& each) { return each.pid == pid && lives(each); });
+  auto const worker =
+      std::ranges::find_if(state_.workers, [&](GroupWorker const& each) { return each.pid == pid && lives(each); });
   return worker == state_.workers.end() ? std::nullopt : std::optional(worker->local_rank);
 }
 
@@ -209,7 +207,7 @@ void Supervisor::note_left(pid_t pid) {
     return;  // it has ended by itself
   }
   auto const rank = rank_in(os::read_text(proc + "/environ"));
-  auto const whose = std::find_if(members_.begin(), members_.end(), [&, session = getsid(pid)](Member const& each) {
+  auto const whose = std::ranges::find_if(members_, [&, session = getsid(pid)](Member const& each) {
     return each.exit.pid == session || each.exit.rank == rank;
   });
   bool const cut_off =
@@ -326,7 +324,7 @@ pid_t Supervisor::program_of(std::uint32_t local_rank) const {
     return program;
   }
   auto const ancestors = os::ancestors_of(program);
-  return std::find(ancestors.begin(), ancestors.end(), getpid()) != ancestors.end() ? program : worker;
+  return std::ranges::find(ancestors, getpid()) != ancestors.end() ? program : worker;
 }
 
 void Supervisor::tend(pid_t child, std::function<void()> ended) {
@@ -367,9 +365,8 @@ std::size_t Supervisor::ask_for_checkpoint(int signal, std::set<pid_t>& served) 
 
 std::size_t Supervisor::ask_for_checkpoint() {
   auto const& workers = state_.workers;
-  return static_cast<std::size_t>(std::count_if(workers.begin(), workers.end(), [this](auto const& worker) {
-    return lives(worker) && links_.checkpoint(worker.local_rank);
-  }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      workers, [this](auto const& worker) { return lives(worker) && links_.checkpoint(worker.local_rank); }));
 }
 
 }  // namespace cxxrun::launcher

@@ -56,7 +56,7 @@ void Supervisor::perform(ReportEnded const& /*what*/) {
       drain(stream, member.exit.local_rank, member.stderr_stream == stream);
     }
   }
-  read_imports(std::any_of(members_.begin(), members_.end(), [](Member const& each) {
+  read_imports(std::ranges::any_of(members_, [](Member const& each) {
     return !each.exit.status.ok() && !each.exit.ours;  // a failure: the workers will be started again
   }));
   on_drained();
@@ -117,8 +117,8 @@ std::vector<DeadWorker> Supervisor::dead_workers() {
 bool Supervisor::start_probe() {
   std::set<std::string> paths{".", "/dev/shm", os::variable("TMPDIR").empty() ? "/tmp" : os::variable("TMPDIR")};
   for (auto const& member : members_) {
-    std::copy_if(member.paths.begin(), member.paths.end(), std::inserter(paths, paths.end()),
-                 [](std::string const& path) { return path.find('/') != std::string::npos; });
+    std::ranges::copy_if(member.paths, std::inserter(paths, paths.end()),
+                         [](std::string const& path) { return path.find('/') != std::string::npos; });
   }
   ending_.probed = {paths.begin(), paths.end()};
   ending_.probe = os::start_probe(ending_.probed);

@@ -22,12 +22,12 @@ struct GroupTurn : BasicTurn<GroupState, GroupAction, GroupPolicy> {
 
   /// Every worker has ended, or is parked and kept.
   [[nodiscard]] bool all_over() const {
-    return std::all_of(state.workers.begin(), state.workers.end(), [this](auto const& w) {
+    return std::ranges::all_of(state.workers, [this](auto const& w) {
       return w.life == Life::ended || (w.life == Life::parked && state.parks);
     });
   }
   [[nodiscard]] bool any(Life life) const {
-    return std::any_of(state.workers.begin(), state.workers.end(), [life](auto const& w) { return w.life == life; });
+    return std::ranges::any_of(state.workers, [life](auto const& w) { return w.life == life; });
   }
 
   /// A stop or sweep is under way, and SIGKILL has not been sent.
@@ -204,8 +204,7 @@ struct Transition : GroupTurn {
   }
 
   void end_filling_if_whole() {
-    bool const whole = std::all_of(state.workers.begin(), state.workers.end(),
-                                   [](auto const& each) { return each.life == Life::parked; });
+    bool const whole = std::ranges::all_of(state.workers, [](auto const& each) { return each.life == Life::parked; });
     if (whole && std::exchange(state.fills, false)) {
       act(ReportFilled{true});
     }
@@ -437,13 +436,13 @@ int worker_pid(GroupState const& state, std::uint32_t local_rank) {
 
 bool lacks(GroupState const& state) {
   auto const& workers = state.workers;
-  return std::any_of(workers.begin(), workers.end(), [](auto const& each) { return each.life == Life::ended; }) &&
-         std::all_of(workers.begin(), workers.end(), [](auto const& each) { return each.shrinks; });
+  return std::ranges::any_of(workers, [](auto const& each) { return each.life == Life::ended; }) &&
+         std::ranges::all_of(workers, [](auto const& each) { return each.shrinks; });
 }
 
 bool spares(GroupState const& state, int session) {
-  auto const whose = std::find_if(state.workers.begin(), state.workers.end(),
-                                  [session](auto const& worker) { return session > 0 && worker.pid == session; });
+  auto const whose = std::ranges::find_if(
+      state.workers, [session](auto const& worker) { return session > 0 && worker.pid == session; });
   bool const stopping = state.phase == GroupPhase::stopping;
   return whose == state.workers.end() ? stopping : keeps(state, *whose) || (stopping && whose->life != Life::ended);
 }

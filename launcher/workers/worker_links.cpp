@@ -116,8 +116,8 @@ struct WorkerLinks::Impl {
 
   /// The local rank that has registered on this connection.
   [[nodiscard]] std::optional<std::uint32_t> registered_on(Connection const& connection) const {
-    auto const it = std::find_if(links.begin(), links.end(),
-                                 [&](auto const& known) { return known.second.connection == connection; });
+    auto const it =
+        std::ranges::find_if(links, [&](auto const& known) { return known.second.connection == connection; });
     return it == links.end() ? std::nullopt : std::optional(it->first);
   }
 
@@ -158,7 +158,7 @@ struct WorkerLinks::Impl {
       return local_rank;
     }
     caller.ancestors = caller.pid > 0 ? os::ancestors_of(caller.pid) : std::vector<pid_t>{};
-    caller.of_agent = std::find(caller.ancestors.begin(), caller.ancestors.end(), getpid()) != caller.ancestors.end();
+    caller.of_agent = std::ranges::find(caller.ancestors, getpid()) != caller.ancestors.end();
     if (auto const local_rank = worker_of(caller, who)) {
       return local_rank;
     }

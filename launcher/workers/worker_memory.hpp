@@ -40,7 +40,7 @@ class MemoryKeys {
   };
   [[nodiscard]] Answer ask(std::uint64_t key) {
     Answer answer;
-    if (std::find(kept_.begin(), kept_.end(), key) != kept_.end()) {
+    if (std::ranges::find(kept_, key) != kept_.end()) {
       answer.what = Answer::What::have;
     } else if (dropped_.contains(key)) {
       answer.why = "cxxrun keeps the memory of the newest " + std::to_string(most_) +

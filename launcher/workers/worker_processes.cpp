@@ -38,7 +38,7 @@ bool only_waits(std::string_view path) {
   static constexpr std::array<std::string_view, 14> kNames{
       "sh", "ash", "bash", "busybox", "csh", "dash", "fish", "ksh93", "ksh", "mksh", "tcsh", "yash", "zsh", "unshare"};
   auto const name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0: the whole path
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+  return std::ranges::find(kNames, name) != kNames.end();
 }
 
 // ---- Processes left behind ----------------------------------------------------------------------------------------
@@ -99,9 +99,8 @@ std::optional<std::uint32_t> worker_named(Caller const& caller, WhoIs const& who
 
 std::optional<std::uint32_t> rank_of_agent(std::string const& variables, std::string const& socket) {
   auto const entries = split(variables, '\0');
-  bool const of_it = std::any_of(entries.begin(), entries.end(), [&](std::string const& each) {
-    return each.starts_with("CXXRUN_") && each.ends_with("=" + socket);
-  });
+  bool const of_it = std::ranges::any_of(
+      entries, [&](std::string const& each) { return each.starts_with("CXXRUN_") && each.ends_with("=" + socket); });
   return of_it ? rank_in(variables) : std::nullopt;
 }
 

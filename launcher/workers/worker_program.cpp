@@ -43,9 +43,8 @@ constexpr unsigned kMachine = EM_X86_64;
 /// Whether further executable formats are registered with the kernel (binfmt_misc).
 bool knows_other_formats() {
   auto const names = os::entries_of("/proc/sys/fs/binfmt_misc");
-  return std::any_of(names.begin(), names.end(), [](std::string const& each) {
-    return !each.starts_with('.') && each != "register" && each != "status";
-  });
+  return std::ranges::any_of(
+      names, [](std::string const& each) { return !each.starts_with('.') && each != "register" && each != "status"; });
 }
 
 /// The interpreter of the file at `path`, also when it is started through `env`. `name`: what the user calls the file.
