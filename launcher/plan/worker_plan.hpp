@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/facts/environment.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/place/cpu_plan.hpp"
 #include "launcher/place/topology.hpp"
@@ -96,6 +98,15 @@ struct NodeFacts {
 /// The most descriptors that an agent opens until its workers run: its own, those of each worker (pipes, files,
 /// connections), and those for other agents if it coordinates `agents` of them.
 [[nodiscard]] std::uint64_t descriptors_needed(std::uint32_t workers, std::uint32_t agents);
+
+/// Variables to set, or to remove when they have no value.
+using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
+
+/// The changes for worker `index` (local rank) of this agent; docs/use/environment.md has the table. The old value of
+/// each inherited variable that is replaced or removed is kept under its name with the prefix CXXRUN_. `one_per_task`:
+/// srun has started a task for each worker, so the variables are right already. Outside Slurm nothing changes.
+[[nodiscard]] EnvironmentChanges slurm_changes(SlurmEnv mode, rendezvous::Generation const& generation,
+                                               std::uint32_t index, bool one_per_task, Environment const& inherited);
 
 /// The workers of this agent in one generation, by local rank.
 [[nodiscard]] std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,

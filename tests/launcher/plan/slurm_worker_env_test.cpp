@@ -1,7 +1,6 @@
-#include "launcher/plan/slurm_worker_env.hpp"
-
 #include <array>
 
+#include "launcher/plan/worker_plan.hpp"
 #include "src/base/core/hostlist.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
