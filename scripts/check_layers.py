@@ -138,7 +138,7 @@ HEAVY = {
         "launcher/workers/local_listener.hpp", "launcher/view/page.cpp", "launcher/view/page_server.cpp"},
     r"boost/beast": {"launcher/view/page_server.cpp"},
     r"nlohmann/json\.hpp": {"rendezvous/protocol/message_fields.hpp", "launcher/facts/discovery.cpp",
-                            "launcher/doctor/findings_text.cpp",
+                            "launcher/doctor/finding.cpp",
                             "launcher/live/answers.cpp", "launcher/report/report_json.cpp",
                             "launcher/view/page_state.cpp", "launcher/view/table.cpp"},
     r"spdlog/": {"src/base/os/log.cpp"},

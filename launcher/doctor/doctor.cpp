@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "launcher/doctor/board.hpp"
-#include "launcher/doctor/findings_text.hpp"
 #include "launcher/doctor/job_script.hpp"
 #include "launcher/doctor/judge.hpp"
 #include "launcher/doctor/look.hpp"

@@ -13,7 +13,6 @@
 
 #include "launcher/facts/environment.hpp"
 #include "launcher/hangs/hang_text.hpp"
-#include "launcher/hangs/named_fate.hpp"
 #include "launcher/hangs/progress_watch.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "launcher/plan/worker_plan.hpp"

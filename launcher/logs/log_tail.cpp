@@ -1,13 +1,9 @@
 #include "launcher/logs/log_tail.hpp"
 
-#include <algorithm>
 #include <array>
-#include <iterator>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <utility>
 
-#include "launcher/logs/log_following.hpp"
 #include "src/base/os/fd.hpp"
 #include "src/base/os/folder.hpp"
 

@@ -1,9 +1,8 @@
 // The table of docs/design/survival.md about what an agent does with a rank that others have named, row by row.
-#include "launcher/hangs/named_fate.hpp"
-
 #include <csignal>
 #include <functional>
 
+#include "launcher/hangs/progress_watch.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/hangs/named_fate.hpp"
+#include "launcher/hangs/progress_watch.hpp"
 #include "rendezvous/hangs/blame.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/sanitized.hpp"

@@ -1,5 +1,4 @@
-#include "launcher/logs/log_following.hpp"
-
+#include "launcher/logs/log_tail.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test

@@ -1,4 +1,4 @@
-#include "launcher/doctor/findings_text.hpp"
+#include "launcher/doctor/finding.hpp"
 
 #include "tests/support/catch.hpp"
 
