@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
-#include <iterator>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "launcher/live/answers.hpp"
 #include "launcher/live/live.hpp"
 #include "launcher/live/question.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/os/local_socket.hpp"
 #include "src/base/worker/agent_packets.hpp"
@@ -149,9 +149,7 @@ bool LiveNode::send(rendezvous::LiveUp const& message) {
 }
 
 void LiveNode::on_start(std::vector<WorkerSpec> const& workers) {
-  std::vector<std::string> names;
-  std::ranges::transform(workers, std::back_inserter(names), [](auto const& each) { return each.gpu; });
-  gpus_.of_workers(std::move(names));
+  gpus_.of_workers(list_of(workers, &WorkerSpec::gpu));
 }
 
 void LiveNode::send_pulse() {

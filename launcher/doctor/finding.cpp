@@ -7,6 +7,7 @@
 
 #include "src/base/core/hash.hpp"
 #include "src/base/core/hostlist.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::doctor {
@@ -110,11 +111,7 @@ std::string findings_text(Report const& report) {
   for (auto const& line : gather(report.nodes)) {
     text += finding_text(line.first, hosts_text(line, report.nodes.size()));
   }
-  std::vector<std::string> hosts;
-  hosts.reserve(report.nodes.size());
-  for (auto const& node : report.nodes) {
-    hosts.push_back(node.host);
-  }
+  auto const hosts = list_of(report.nodes, &NodeFindings::host);
   return text + "cxxrun --doctor on " + printable(compress_hostlist(hosts)) + ": " +
          counted(count(report, Grade::failure), "failure") + ", " + counted(count(report, Grade::warning), "warning") +
          "\n";

@@ -18,6 +18,7 @@
 #include "launcher/doctor/job_script.hpp"
 #include "launcher/job_end/end_watch.hpp"
 #include "launcher/logs/log_dir.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/fd.hpp"
@@ -70,11 +71,7 @@ void look_at_each(Nvml const& nvml, unsigned count, Say const& say) {
       ++names[name.data()];
     }
   }
-  std::vector<std::string> words;
-  words.reserve(names.size());
-  for (auto const& [name, number] : names) {
-    words.push_back(std::to_string(number) + " x " + name);
-  }
+  auto const words = list_of(names, [](auto const& each) { return std::to_string(each.second) + " x " + each.first; });
   tell(say, "gpu.count", std::to_string(count - forbidden));
   tell(say, "gpu.forbidden", std::to_string(forbidden));
   tell(say, "gpu.names", join(words, ", "));

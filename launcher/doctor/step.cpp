@@ -9,6 +9,7 @@
 #include "src/base/core/endpoint.hpp"
 #include "src/base/core/hash.hpp"
 #include "src/base/core/hostlist.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/ports.hpp"
 #include "src/base/core/text.hpp"
 
@@ -189,11 +190,8 @@ std::string differences(std::vector<StepNode> const& nodes, std::string const& k
       who[value.empty() ? "none" : value].push_back(node.host);
     }
   }
-  std::vector<std::string> words;
-  words.reserve(who.size());
-  for (auto const& [value, hosts] : who) {
-    words.push_back(value + " on " + compress_hostlist(hosts));
-  }
+  auto const words =
+      list_of(who, [](auto const& each) { return each.first + " on " + compress_hostlist(each.second); });
   return who.size() > 1 ? join_first(kNamed, words) : "";
 }
 

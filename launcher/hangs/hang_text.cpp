@@ -6,6 +6,7 @@
 #include <csignal>
 #include <system_error>
 
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -125,15 +126,8 @@ std::vector<std::string> python_frames(std::string_view written, std::size_t mos
 }
 
 std::string place_in(Stacks const& stacks) {
-  std::vector<Place> places;
-  for (auto const& frame : faulthandler_frames(stacks.python)) {
-    places.push_back(python_place(frame));
-  }
-  if (places.empty()) {
-    for (auto const& frame : native_frames(stacks.native)) {
-      places.push_back(native_place(frame));
-    }
-  }
+  auto places = list_of(faulthandler_frames(stacks.python), python_place);
+  places = places.empty() ? list_of(native_frames(stacks.native), native_place) : places;
   if (places.empty()) {
     return {};
   }

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -72,9 +73,7 @@ void LineFolder::emit_first(std::string& out) {
   } else {
     out.append("[×").append(std::to_string(entry.from.size()));
     if (entry.from.size() < whole_) {
-      std::vector<std::uint32_t> ranks(entry.from.size());
-      std::ranges::transform(entry.from, ranks.begin(), [](auto const& stream) { return stream->rank; });
-      out.append(": ").append(number_list(std::move(ranks)));
+      out.append(": ").append(number_list(list_of(entry.from, [](auto const& stream) { return stream->rank; })));
     }
     out.append("] ").append(line);
   }

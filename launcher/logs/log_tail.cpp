@@ -1,6 +1,7 @@
 #include "launcher/logs/log_tail.hpp"
 
 #include <array>
+#include <iterator>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,8 +66,7 @@ std::string read_span(OpenPart const& part, std::uint64_t from, std::uint64_t to
 /// `place`: of the stream in `parts`; it is moved behind what is read.
 LogTails::Stream read_stream(std::vector<OpenPart> const& parts, live::LogPlace::File& place, std::uint64_t most,
                              bool ended) {
-  std::vector<LogPart> sizes;
-  std::ranges::transform(parts, std::back_inserter(sizes), [](OpenPart const& each) { return each.part; });
+  auto const sizes = list_of(parts, &OpenPart::part);
   auto const spans = spans_behind(sizes, place, most);
   LogTails::Stream stream;
   stream.left_out = spans.left_out;

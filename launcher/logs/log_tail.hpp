@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "launcher/live/question.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -50,9 +50,7 @@ struct LogTails {
     }
   }
   std::sort(full.rbegin(), full.rend());
-  std::vector<std::string> names;
-  std::ranges::transform(full, std::back_inserter(names), [](auto const& each) { return each.second; });
-  return names;
+  return list_of(full, [](auto const& each) { return each.second; });
 }
 
 /// One of the files that a stream was written to, one after the other.

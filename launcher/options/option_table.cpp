@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "src/base/core/exit_status.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -89,10 +90,7 @@ std::string suggestion(Command const& command, std::string const& given) {
   if (auto const several = names_from(rows, start, false); given.starts_with("--") && !several.empty()) {
     return "it may be " + any_of(several);
   }
-  Words names;
-  for (auto const& row : rows) {
-    names.push_back(bare(row.name));
-  }
+  auto const names = list_of(rows, [](OptionRow const& row) { return bare(row.name); });
   auto const longer = names_from(rows, start, true);
   auto const nearest = longer.empty() ? nearest_word(bare(given), names) : bare(longer.front());
   return nearest ? "did you mean --" + *nearest + "?" : std::string(command.name) + " --help lists all";

@@ -4,11 +4,11 @@
 #include <charconv>
 #include <cmath>
 #include <csignal>
-#include <iterator>
 
 #include "launcher/options/option_table.hpp"
 #include "rendezvous/values/generation.hpp"
 #include "src/base/core/exit_status.hpp"
+#include "src/base/core/list.hpp"
 
 namespace cxxrun::launcher {
 
@@ -302,8 +302,7 @@ Result<void> apply_rdzv_conf(Options& options) {
       return expected("everybody on a node can read arguments; name a file of mode 0600 in CXXRUN_SECRET_FILE");
     }
     if (key == keys.end()) {
-      std::vector<std::string> names;
-      std::ranges::transform(keys, std::back_inserter(names), [](auto const& row) { return row.name; });
+      auto const names = list_of(keys, [](auto const& row) { return std::string(row.name); });
       return expected("unknown key '" + printable(name, 40) + "'; the keys are " + join(names, ", "));
     }
     if (auto const applied = key->apply(value, *key); !applied) {

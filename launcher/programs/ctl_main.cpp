@@ -25,6 +25,7 @@
 #include "launcher/view/table.hpp"
 #include "launcher/view/top.hpp"
 #include "src/base/core/exit_status.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/process_limits.hpp"
@@ -40,10 +41,8 @@ void complain(std::string const& line) {
 }
 
 int silent_agents(std::set<pid_t> const& silent) {
-  std::vector<std::string> pids;
-  std::ranges::transform(silent, std::back_inserter(pids), [](pid_t pid) { return std::to_string(pid); });
   complain("cxxrun runs here and does not answer within " + seconds_text(kForWho) + ": pid " +
-           join_first(8, std::move(pids)) +
+           join_first(8, list_of(silent, [](pid_t pid) { return std::to_string(pid); })) +
            "; `ps -o pid,stat,wchan -p PID` tells whether it is stopped (T: kill -CONT PID)");
   return kExitSystem;
 }
@@ -242,8 +241,7 @@ int run(std::vector<std::string> const& arguments) {
     jobs = std::move(*elsewhere);
   }
   if (options.verb != Verb::status && jobs.size() > 1) {
-    std::vector<std::string> runs;
-    std::ranges::transform(jobs, std::back_inserter(runs), [](Job const& job) { return job.who.run_id; });
+    auto const runs = list_of(jobs, [](Job const& job) { return job.who.run_id; });
     complain("several jobs run there, say which one: " + join(runs, ", "));
     return kExitUsage;
   }

@@ -7,6 +7,7 @@
 #include "launcher/logs/log_names.hpp"
 #include "launcher/warm/warm_command.hpp"
 #include "src/base/core/hostlist.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -156,12 +157,7 @@ Words differences(WorkerSpec const& worker, Environment const& inherited) {
 }
 
 std::string command_text(std::vector<std::string> const& argv) {
-  Words words;
-  words.reserve(argv.size());
-  for (auto const& word : argv) {
-    words.push_back(printable(shell_quote(word), 4096));
-  }
-  return join(words, " ");
+  return join(list_of(argv, [](std::string const& word) { return printable(shell_quote(word), 4096); }), " ");
 }
 
 std::string warm_text(Options const& options, std::vector<WorkerSpec> const& workers) {
@@ -207,11 +203,7 @@ std::string dry_run_text(Options const& options, JobTopology const& topology, No
   NodeFacts facts = found;
   facts.log_root = likely_log_root(options, found);
   auto const workers = likely_workers(options, topology, found, inherited);
-  std::vector<Words> changed;
-  changed.reserve(workers.size());
-  for (auto const& worker : workers) {
-    changed.push_back(differences(worker, inherited));
-  }
+  auto const changed = list_of(workers, [&](WorkerSpec const& worker) { return differences(worker, inherited); });
   std::set<std::string> shared;
   if (!changed.empty()) {
     std::copy_if(changed.front().begin(), changed.front().end(), std::inserter(shared, shared.end()),

@@ -12,6 +12,7 @@
 
 #include "src/base/core/hash.hpp"
 #include "src/base/core/hostlist.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -307,11 +308,9 @@ void write_cause(std::string& out, Failure const& failure) {
 /// Ranks that had ended with 0 before others failed: "rank 0 on node1 at 2026-11-28 10:15:00.123".
 void write_left_before(std::string& out, std::vector<rendezvous::Leaver> const& left) {
   constexpr std::size_t kShown = 3;
-  std::vector<std::string> ends;
-  ends.reserve(left.size());
-  for (auto const& each : left) {
-    ends.push_back(rank_name(each.rank, each.host) + (each.wall_ms > 0 ? " at " + clock_time(each.wall_ms) : ""));
-  }
+  auto ends = list_of(left, [](rendezvous::Leaver const& each) {
+    return rank_name(each.rank, each.host) + (each.wall_ms > 0 ? " at " + clock_time(each.wall_ms) : "");
+  });
   if (!left.empty()) {
     out += cut_to_rows("  left before:   with exit code 0: " + join_first(kShown, std::move(ends)), kWhyRows) + "\n";
   }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <set>
 
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -91,8 +91,7 @@ std::vector<std::string> zygote_command(WarmCommand const& command, std::vector<
 
 std::string warm_words(std::vector<std::string> const& argv, std::size_t script, std::vector<unsigned> const& cpus,
                        std::vector<std::string> const& environment) {
-  std::vector<std::string> numbers;
-  std::ranges::transform(cpus, std::back_inserter(numbers), [](auto cpu) { return std::to_string(cpu); });
+  auto const numbers = list_of(cpus, [](auto cpu) { return std::to_string(cpu); });
   return counted(argv) + '\0' + counted({std::to_string(script)}) + '\0' + counted(numbers) + '\0' +
          counted(environment);
 }
@@ -118,12 +117,7 @@ std::vector<Import> parse_imports(std::string_view text) {
 }
 
 std::string modules_of(std::vector<Import> const& imports) {
-  std::vector<std::string> names;
-  names.reserve(imports.size());
-  for (auto const& each : imports) {
-    names.push_back(each.module);
-  }
-  return join(names, ",");
+  return join(list_of(imports, &Import::module), ",");
 }
 
 std::vector<Import> without(std::vector<Import> imports, std::string const& module) {
@@ -152,11 +146,7 @@ std::string left_out_line(std::vector<Import> const& imports, bool automatic) {
     return {};
   }
   std::ranges::stable_sort(outer, [](auto const& a, auto const& b) { return a.seconds > b.seconds; });
-  std::vector<std::string> names;
-  names.reserve(outer.size());
-  for (auto const& each : outer) {
-    names.push_back(each.module + " " + tenths(each.seconds));
-  }
+  auto names = list_of(outer, [](Import const& each) { return each.module + " " + tenths(each.seconds); });
   return "--warm: the workers imported " + tenths(sum) +
          " of modules that --warm did not: " + join_first(kMostNamedImports, std::move(names)) +
          (automatic ? "" : "; name them in --warm=MODULES, or use --warm=auto");
