@@ -19,10 +19,6 @@
 #include "launcher/job_end/requeue_job.hpp"
 #include "rendezvous/net/coordinator.hpp"
 
-namespace boost::asio {
-class io_context;
-}
-
 namespace cxxrun::os {
 class BoundedThread;
 }

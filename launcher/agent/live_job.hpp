@@ -23,10 +23,6 @@
 #include "src/base/core/time.hpp"
 #include "src/base/os/timer.hpp"
 
-namespace boost::asio {
-class io_context;
-}
-
 namespace cxxrun::launcher {
 
 /// What a LiveJob asks of its coordinator: Hosting in an agent, RendezvousHost in cxxrun-rendezvous. The first three

@@ -19,10 +19,6 @@
 #include "src/base/os/fd.hpp"
 #include "src/base/os/timer.hpp"
 
-namespace boost::asio {
-class io_context;
-}
-
 namespace cxxrun::launcher {
 
 class AgentLinks;
