@@ -6,7 +6,6 @@ namespace cxxrun::launcher::agent {
 namespace {
 
 using rendezvous::Tie;
-namespace follower = rendezvous::follower;
 
 bool leases_on(Turn const& turn) {
   return turn.policy.lease.lease > Millis{0} && turn.policy.tie != Tie::none && turn.state.generation &&
@@ -16,7 +15,7 @@ bool leases_on(Turn const& turn) {
 /// The lease counts from our own send time, which the coordinator echoes, so that no delay on the way stretches it. An
 /// echo from the future is not ours.
 void extend(Turn& turn, rendezvous::OwnTime echo, Millis left) {
-  TimePoint const sent = follower::time_of(echo);
+  TimePoint const sent = rendezvous::time_of(echo);
   if (left > Millis{0} && sent <= turn.now) {
     auto const until = rendezvous::lease_until(sent, left);
     turn.state.lease = turn.state.lease ? std::max(*turn.state.lease, until) : until;
@@ -43,7 +42,7 @@ void renew_lease(Turn& turn, rendezvous::BeatAck const& ack) {
   if (!state.lease || *state.lease <= turn.now) {
     if (state.frozen && state.follower.next_beat) {  // the workers wait for the next answer: beat again soon
       state.follower.next_beat =
-          std::min(*state.follower.next_beat, turn.now + turn.policy.lease.beat / follower::kProbesPerBeat);
+          std::min(*state.follower.next_beat, turn.now + turn.policy.lease.beat / rendezvous::follower::kProbesPerBeat);
     }
     return;
   }

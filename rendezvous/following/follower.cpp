@@ -46,14 +46,6 @@ Successor coordinator_of(Known const& decided) {
 
 }  // namespace
 
-OwnTime own_time(TimePoint at) {
-  return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
-}
-
-TimePoint time_of(OwnTime at) {
-  return TimePoint{std::chrono::microseconds{at}};
-}
-
 Millis patience(Policy const& policy) {
   return policy.lease.timeout > Millis{0} ? policy.lease.timeout : kPatienceWithoutHeartbeats;
 }

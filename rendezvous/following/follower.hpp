@@ -165,8 +165,6 @@ template <class AnyState>
   return it == state.links.end() ? nullptr : &it->second;
 }
 
-[[nodiscard]] OwnTime own_time(TimePoint at);
-[[nodiscard]] TimePoint time_of(OwnTime at);
 /// T, or a fixed time if there are no heartbeats: a search has to end then, too.
 [[nodiscard]] Millis patience(Policy const& policy);
 

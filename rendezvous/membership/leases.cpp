@@ -76,16 +76,12 @@ std::string needed(Turn& turn, FollowerInfo const& follower_info) {
                    follower_info.node.host;
 }
 
-OwnTime own_time(TimePoint now) {
-  return std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
-}
-
 void note_echo(Turn& turn, AgentId agent, OwnTime echo, OwnTime sent) {
   Election& election = turn.state.election;
   Leases& leases = turn.state.leases;
   Pulse& pulse = leases.pulses[agent];
   pulse.sent = std::max(pulse.sent, sent);
-  TimePoint const at{std::chrono::microseconds{echo}};
+  TimePoint const at = time_of(echo);
   if (echo <= 0 || at > turn.now || (pulse.echo && at <= *pulse.echo)) {
     return;  // none, no news, or a time in the future, which we cannot have sent
   }

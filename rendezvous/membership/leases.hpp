@@ -17,8 +17,6 @@ namespace cxxrun::rendezvous {
 /// Why a follower must not be dropped, because its vote would be lost; "": it can be dropped.
 [[nodiscard]] std::string needed(Turn& turn, FollowerInfo const& follower_info);
 
-/// Send times are microseconds of the sender's own clock.
-[[nodiscard]] OwnTime own_time(TimePoint now);
 /// A message of the agent came, with its own send time and the newest send time of ours that it knows.
 void note_echo(Turn& turn, AgentId agent, OwnTime echo, OwnTime sent);
 /// `lazily`: a recent count will do.

@@ -124,6 +124,12 @@ struct Join {
 };
 /// Time of the sender's own clock, in microseconds. Others echo it, and never compare it with their own clocks.
 using OwnTime = std::int64_t;
+[[nodiscard]] inline OwnTime own_time(TimePoint at) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
+}
+[[nodiscard]] inline TimePoint time_of(OwnTime at) {
+  return TimePoint{std::chrono::microseconds{at}};
+}
 
 /// "I have generation `number` and am ready to start it."
 struct Ack {

@@ -64,10 +64,6 @@ double seconds_since(Steady::time_point begin) {
   return std::chrono::duration<double>(Steady::now() - begin).count();
 }
 
-OwnTime own_time() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(Steady::now().time_since_epoch()).count();
-}
-
 struct Connection {
   os::UniqueFd fd;
   wire::FrameReader reader;
@@ -339,7 +335,7 @@ class Crowd {
     if (auto const* prepare = std::get_if<Prepare>(&*message)) {
       agent.ready = prepare->generation.number;
       agent.rank = prepare->generation.group_rank;
-      say(agent.main, encode(ToCoordinator(Ack{agent.ready, prepare->sent, own_time()})));
+      say(agent.main, encode(ToCoordinator(Ack{agent.ready, prepare->sent, own_time(Clock::now())})));
     } else if (auto const* start = std::get_if<Start>(&*message)) {
       agent.running = start->number;
       ++started_;
@@ -390,7 +386,7 @@ class Crowd {
   }
 
   void beat(std::size_t i) {
-    say(agents_[i].beats, encode(Beat{own_time(), agents_[i].echo, agents_[i].running}));
+    say(agents_[i].beats, encode(Beat{own_time(Clock::now()), agents_[i].echo, agents_[i].running}));
     ++beats_sent_;
     due_.push_back({i, Steady::now() + arguments_.heartbeat / 10});
   }

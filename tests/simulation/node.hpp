@@ -130,7 +130,6 @@ class Node {
   void close_everything(rendezvous::Ended ended);
   void mutate(agent::Event& event);
   void mutate(rendezvous::ToCoordinator& message);
-  [[nodiscard]] rendezvous::OwnTime own_time() const;
   void guard_lease();
   void freeze_workers(std::string const& by);
   void thaw_workers();

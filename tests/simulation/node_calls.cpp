@@ -303,7 +303,7 @@ void Node::answered(agent::LinkId id, rdzv::BeatAck ack) {
   }
   it->second.beats.unanswered = 0;
   if (job.mutated(Mutation::lease_from_receipt)) {
-    ack.echo = own_time();
+    ack.echo = rdzv::own_time(job.clock(host));
   }
   feed(agent::BeatAnswered{id, ack});
 }
@@ -402,10 +402,6 @@ void Node::vanishes() {
   if (workers) {
     workers->vanish();
   }
-}
-
-rdzv::OwnTime Node::own_time() const {
-  return std::chrono::duration_cast<std::chrono::microseconds>(job.clock(host).time_since_epoch()).count();
 }
 
 }  // namespace cxxrun::simulation

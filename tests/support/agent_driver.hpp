@@ -71,7 +71,7 @@ struct Driver {
   std::vector<Action> answer(rdzv::OwnTime echo, Millis left, std::uint64_t number, LinkId link = kFirstLink) {
     return feed(BeatAnswered{link, rdzv::BeatAck{echo, ++coordinator_clock, left, number}});
   }
-  [[nodiscard]] rdzv::OwnTime own() const { return rdzv::follower::own_time(now); }
+  [[nodiscard]] rdzv::OwnTime own() const { return rdzv::own_time(now); }
 
   /// Rings the timer whenever it is due, up to `until`. The actions of all ticks.
   std::vector<Action> pass(Millis duration) {

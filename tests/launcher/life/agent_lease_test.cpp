@@ -27,7 +27,7 @@ TEST_CASE("agent: workers start under a lease that counts from its own send time
   agent.hear(rdzv::Prepare{generation(1, 2), 100});
   auto const sent = agent.now;
   agent.now += 300ms;
-  agent.hear(rdzv::Start{1, rdzv::follower::own_time(sent), 4000ms});
+  agent.hear(rdzv::Start{1, rdzv::own_time(sent), 4000ms});
   REQUIRE(agent.all<HoldLease>() == std::vector<HoldLease>{{sent + 4s}});
   CHECK(std::holds_alternative<rdzv::Learned>(agent.actions.at(0)));
   CHECK(std::holds_alternative<HoldLease>(agent.actions.at(1)));  // before anything runs
@@ -57,9 +57,9 @@ TEST_CASE("agent: at the end of the lease the workers are frozen until the coord
   agent.pass(1ms);
   CHECK(agent.all<Freeze>().size() == 1);
   CHECK_FALSE(agent.kills());
-  CHECK(agent.all<HoldLease>().empty());                               // the parent keeps its deadline to freeze
-  agent.answer(rdzv::follower::own_time(end) - 3'900'000, 3800ms, 1);  // over already
-  agent.answer(agent.own(), 4000ms, 2);                                // for another generation
+  CHECK(agent.all<HoldLease>().empty());                     // the parent keeps its deadline to freeze
+  agent.answer(rdzv::own_time(end) - 3'900'000, 3800ms, 1);  // over already
+  agent.answer(agent.own(), 4000ms, 2);                      // for another generation
   CHECK(agent.all<Thaw>().empty());
   agent.now += 600ms;
   agent.answer(agent.own() - 100'000, 4000ms, 1);
