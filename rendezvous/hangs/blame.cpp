@@ -104,7 +104,7 @@ bool has_passed(std::optional<TimePoint> const& from, Millis time, TimePoint now
 
 }  // namespace
 
-BlameState add_report(BlameState state, Named const& report, bool ended, std::uint32_t world, TimePoint now) {
+void add_report(BlameState& state, Named const& report, bool ended, std::uint32_t world, TimePoint now) {
   if (state.reports.try_emplace(report.rank, report.lost).second) {
     extend_chains(state, report, world);
   }
@@ -112,17 +112,15 @@ BlameState add_report(BlameState state, Named const& report, bool ended, std::ui
   if (ended) {
     state.first_exit = state.first_exit.value_or(now);
   }
-  return state;
 }
 
-BlameState order_again(BlameState state, std::uint32_t first, std::uint32_t count) {
+void order_again(BlameState& state, std::uint32_t first, std::uint32_t count) {
   for (auto it = state.blamed.lower_bound(first); it != state.blamed.end() && it->first - first < count; ++it) {
     state.to_kill.insert(it->first);
   }
-  return state;
 }
 
-BlameJudgement judge_blame(BlameState state, std::uint32_t world, TimePoint now) {
+BlameJudgement judge_blame(BlameState& state, std::uint32_t world, TimePoint now) {
   BlameJudgement result;
   bool const all_known = state.reports.size() + state.blamed.size() >= world;  // each rank has reported or is blamed
   bool const window_over =
@@ -145,7 +143,6 @@ BlameJudgement judge_blame(BlameState state, std::uint32_t world, TimePoint now)
     };
     state.due = earliest({at(state.first_report, kReportWindow), at(state.first_exit, kExitWindow)});
   }
-  result.next = std::move(state);
   return result;
 }
 

@@ -56,7 +56,6 @@ struct BlameOrder {
 };
 
 struct BlameJudgement {
-  BlameState next;
   std::vector<BlameOrder> orders;
   bool stop = false;  ///< stop the generation for the worker that ended first
   /// Stop the generation for this rank. No worker has ended: all blamed ranks have reported, so they wait themselves.
@@ -65,10 +64,9 @@ struct BlameJudgement {
 
 /// `report.rank` has parked and blames a peer or none (worker::kNamesNobody); or it has `ended`, and its end is a
 /// failure. Only the first report of a rank counts. `world`: number of ranks of the generation.
-[[nodiscard]] BlameState add_report(BlameState state, Named const& report, bool ended, std::uint32_t world,
-                                    TimePoint now);
+void add_report(BlameState& state, Named const& report, bool ended, std::uint32_t world, TimePoint now);
 /// Ranks `first` to `first + count - 1` could not be killed: the next judgement orders those that are blamed again.
-[[nodiscard]] BlameState order_again(BlameState state, std::uint32_t first, std::uint32_t count);
-[[nodiscard]] BlameJudgement judge_blame(BlameState state, std::uint32_t world, TimePoint now);
+void order_again(BlameState& state, std::uint32_t first, std::uint32_t count);
+[[nodiscard]] BlameJudgement judge_blame(BlameState& state, std::uint32_t world, TimePoint now);
 
 }  // namespace cxxrun::rendezvous

@@ -412,8 +412,8 @@ void set_due(HangState& state, TimePoint now, HangPolicy const& policy) {
 
 }  // namespace
 
-HangState on_standstills(HangState state, std::string const& host, std::vector<Standstill> const& reported,
-                         TimePoint now, HangPolicy const& policy) {
+void on_standstills(HangState& state, std::string const& host, std::vector<Standstill> const& reported, TimePoint now,
+                    HangPolicy const& policy) {
   for (auto const& each : reported) {
     auto const before = state.ranks.find(each.rank);
     bool const moves = each.still <= Millis{0};
@@ -427,10 +427,9 @@ HangState on_standstills(HangState state, std::string const& host, std::vector<S
     }
   }
   set_due(state, now, policy);
-  return state;
 }
 
-HangJudgement judge_hangs(HangState state, std::uint32_t world, TimePoint now, HangPolicy const& policy) {
+HangJudgement judge_hangs(HangState& state, std::uint32_t world, TimePoint now, HangPolicy const& policy) {
   HangJudgement result;
   HangFinding const found = find_hang(state, world, now, policy.warning(), policy.blur(policy.warning()));
   std::string const about = subject(found);
@@ -443,7 +442,6 @@ HangJudgement judge_hangs(HangState state, std::uint32_t world, TimePoint now, H
     state.ordered.insert(order.rank);
   }
   set_due(state, now, policy);
-  result.next = std::move(state);
   return result;
 }
 

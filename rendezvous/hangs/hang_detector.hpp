@@ -55,16 +55,14 @@ struct HangOrder {
 };
 
 struct HangJudgement {
-  HangState next;
   std::string line;  ///< for the log; "" = nothing new
   std::vector<HangOrder> orders;
 };
 
 /// What the agent on `host` reports of its workers.
-[[nodiscard]] HangState on_standstills(HangState state, std::string const& host,
-                                       std::vector<Standstill> const& reported, TimePoint now,
-                                       HangPolicy const& policy);
+void on_standstills(HangState& state, std::string const& host, std::vector<Standstill> const& reported, TimePoint now,
+                    HangPolicy const& policy);
 /// `world`: number of ranks of the generation.
-[[nodiscard]] HangJudgement judge_hangs(HangState state, std::uint32_t world, TimePoint now, HangPolicy const& policy);
+[[nodiscard]] HangJudgement judge_hangs(HangState& state, std::uint32_t world, TimePoint now, HangPolicy const& policy);
 
 }  // namespace cxxrun::rendezvous

@@ -174,7 +174,7 @@ void say_spare(Turn& turn, NodeInfo const& node) {
 
 Next lose(Turn& turn, Lost const& event) {
   State& state = turn.state;
-  state.silence = forget(std::move(state.silence), event.agent);
+  forget(state.silence, event.agent);
   auto const it = state.roster.present.find(event.agent);
   if (it == state.roster.present.end()) {
     state.election.followers.erase(event.agent);

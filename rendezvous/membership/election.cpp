@@ -22,7 +22,7 @@ void await_first_beat(Turn& turn, AgentId agent) {
   auto& silence = turn.state.silence;
   if (!silence.heard.contains(agent)) {
     Millis const timeout = turn.policy.heartbeat_timeout;
-    silence = heard(std::move(silence), agent, turn.now + timeout, SilencePolicy{timeout});
+    heard(silence, agent, turn.now + timeout, SilencePolicy{timeout});
   }
 }
 

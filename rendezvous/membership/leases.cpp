@@ -87,7 +87,7 @@ void note_echo(Turn& turn, AgentId agent, OwnTime echo, OwnTime sent) {
   }
   pulse.echo = at;
   if (auto const voter = election.voters.find(agent); voter != election.voters.end()) {
-    leases.authority = echoed(std::move(leases.authority), voter->second, at);
+    echoed(leases.authority, voter->second, at);
   }
 }
 
@@ -108,7 +108,7 @@ void on_beat(Turn& turn, Beaten const& event) {
   Roster const& roster = state.roster;
   if (roster.present.contains(agent) || state.election.followers.contains(agent) || roster.excluded.contains(agent) ||
       roster.draining.contains(agent)) {
-    state.silence = heard(std::move(state.silence), agent, turn.now, {turn.policy.heartbeat_timeout});
+    heard(state.silence, agent, turn.now, {turn.policy.heartbeat_timeout});
   }
   note_echo(turn, agent, event.beat.echo, event.beat.sent);
   BeatAck ack{event.beat.sent, own_time(turn.now), Millis{0}, 0};
@@ -127,7 +127,7 @@ void on_beat(Turn& turn, Beaten const& event) {
 Next handle(Turn& turn, BeatsEnded const& event) {
   State& state = turn.state;
   if (state.silence.heard.contains(event.agent)) {
-    state.silence = heard(std::move(state.silence), event.agent, turn.now, {turn.policy.heartbeat_timeout});
+    heard(state.silence, event.agent, turn.now, {turn.policy.heartbeat_timeout});
   }
   return stay;
 }
@@ -137,8 +137,7 @@ Silent silence_tick(Turn& turn) {
   if (!is_due(state.silence.due, turn.now)) {
     return {};
   }
-  SilenceTick looked = tick(std::move(state.silence), turn.now, {turn.policy.heartbeat_timeout});
-  state.silence = std::move(looked.next);
+  SilenceTick looked = tick(state.silence, turn.now, {turn.policy.heartbeat_timeout});
   if (looked.stalled) {
     turn.say(Level::warn, "this process was suspended: ignoring missed heartbeats");
   }
@@ -175,7 +174,7 @@ void count_afresh(Turn& turn) {
     }
     state.election.voters.emplace(agent, rank);
     if (auto const pulse = leases.pulses.find(agent); pulse != leases.pulses.end() && pulse->second.echo) {
-      leases.authority = echoed(std::move(leases.authority), rank, *pulse->second.echo);
+      echoed(leases.authority, rank, *pulse->second.echo);
     }
   }
   leases.check_at.reset();

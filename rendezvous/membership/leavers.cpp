@@ -32,8 +32,8 @@ std::string who(LeaversState const& state, std::uint32_t count) {
 
 }  // namespace
 
-LeaversState note_leavers(LeaversState state, std::uint32_t first, std::uint32_t count, std::string const& host,
-                          TimePoint now, Millis patience) {
+void note_leavers(LeaversState& state, std::uint32_t first, std::uint32_t count, std::string const& host, TimePoint now,
+                  Millis patience) {
   auto const from = state.left.lower_bound(first);
   auto to = from;
   while (to != state.left.end() && to->first - first < count) {
@@ -42,24 +42,21 @@ LeaversState note_leavers(LeaversState state, std::uint32_t first, std::uint32_t
   state.left.erase(from, to);
   state.left.emplace(first, LeaversState::Ranks{count, host});
   state.due = earliest({state.due, now + patience});
-  return state;
 }
 
-LeaversLine tell_leavers(LeaversState state, std::uint32_t world) {
-  LeaversLine result;
+std::string tell_leavers(LeaversState& state, std::uint32_t world) {
   std::uint32_t count = 0;
   for (auto const& [first, part] : state.left) {
     count += part.count;
   }
   state.due.reset();
-  if (count > 0 && count < world && count >= 2 * state.told) {
-    auto const others = world - count;
-    result.line = who(state, count) + (count == 1 ? " has" : " have") + " ended with exit code 0, and " +
-                  counted(others, "other") + (others == 1 ? " goes on" : " go on");
-    state.told = count;
+  if (count == 0 || count >= world || count < 2 * state.told) {
+    return "";
   }
-  result.next = std::move(state);
-  return result;
+  state.told = count;
+  auto const others = world - count;
+  return who(state, count) + (count == 1 ? " has" : " have") + " ended with exit code 0, and " +
+         counted(others, "other") + (others == 1 ? " goes on" : " go on");
 }
 
 }  // namespace cxxrun::rendezvous

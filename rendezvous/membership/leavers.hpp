@@ -27,14 +27,9 @@ struct LeaversState {
 };
 
 /// `count` ranks from `first` on have left; a line may be due after `patience`. Some of them may be known already.
-[[nodiscard]] LeaversState note_leavers(LeaversState state, std::uint32_t first, std::uint32_t count,
-                                        std::string const& host, TimePoint now, Millis patience);
-
-struct LeaversLine {
-  LeaversState next;
-  std::string line;  ///< "": fewer than twice as many as in the last line
-};
-/// `world`: number of ranks of the generation.
-[[nodiscard]] LeaversLine tell_leavers(LeaversState state, std::uint32_t world);
+void note_leavers(LeaversState& state, std::uint32_t first, std::uint32_t count, std::string const& host, TimePoint now,
+                  Millis patience);
+/// The line; "": fewer than twice as many as in the last line. `world`: number of ranks of the generation.
+[[nodiscard]] std::string tell_leavers(LeaversState& state, std::uint32_t world);
 
 }  // namespace cxxrun::rendezvous

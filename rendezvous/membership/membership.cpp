@@ -404,7 +404,7 @@ Step step(State state, Event const& event, TimePoint now, Policy const& policy) 
   }
   for (auto const& action : result.actions) {
     if (auto const* const gone = std::get_if<HangUp>(&action)) {
-      result.next.silence = forget(std::move(result.next.silence), gone->agent);
+      forget(result.next.silence, gone->agent);
     }
   }
   auto const armed = next_deadline(result.next);

@@ -48,8 +48,7 @@ Next stop_for_blamed(State& state, Seat const& seat, BlameOrder const& order) {
 
 Next judge_reports(Turn& turn) {
   State& state = turn.state;
-  auto judged = judge_blame(std::move(state.blame), world_of(state), turn.now);
-  state.blame = std::move(judged.next);
+  auto const judged = judge_blame(state.blame, world_of(state), turn.now);
   for (auto const& order : judged.orders) {
     Seat const* const seat = seat_with(state, order.rank);
     if (seat == nullptr) {
@@ -78,18 +77,16 @@ Next on_failure(Turn& turn, Seat const& seat, WorkerExit const& exit) {
     return stop_for(exit, seat.node.host);
   }
   State& state = turn.state;
-  state.blame = add_report(std::move(state.blame), {exit.rank, *exit.lost}, true, world_of(state), turn.now);
+  add_report(state.blame, {exit.rank, *exit.lost}, true, world_of(state), turn.now);
   return judge_reports(turn);
 }
 
 /// All workers of this node have ended with 0; the others may wait for one of them.
 Next on_success(Turn& turn, Seat const& seat) {
-  turn.state.leavers = note_leavers(std::move(turn.state.leavers), seat.rank_base, seat.node.slots, seat.node.host,
-                                    turn.now, kLeftFor + kTogether);
-  BlameState& blame = turn.state.blame;
-  // Its agent cannot carry out an earlier order any more.
-  blame = order_again(std::move(blame), seat.rank_base, seat.node.slots);
-  return blame.reports.empty() ? Next{stay} : judge_reports(turn);
+  State& state = turn.state;
+  note_leavers(state.leavers, seat.rank_base, seat.node.slots, seat.node.host, turn.now, kLeftFor + kTogether);
+  order_again(state.blame, seat.rank_base, seat.node.slots);  // its agent cannot carry out an earlier order any more
+  return state.blame.reports.empty() ? Next{stay} : judge_reports(turn);
 }
 
 }  // namespace
@@ -129,15 +126,15 @@ Next handle(Turn& turn, Seat& seat, Progress const& message) {
   }
   auto told = message.workers;
   std::erase_if(told, [&](Standstill const& each) { return !holds(seat, each.rank); });
-  state.hangs = on_standstills(std::move(state.hangs), seat.node.host, told, turn.now, {turn.policy.hang_timeout});
+  on_standstills(state.hangs, seat.node.host, told, turn.now, {turn.policy.hang_timeout});
   for (std::uint32_t const rank : message.left) {
     if (holds(seat, rank)) {
-      state.leavers = note_leavers(std::move(state.leavers), rank, 1, seat.node.host, turn.now, kTogether);
+      note_leavers(state.leavers, rank, 1, seat.node.host, turn.now, kTogether);
     }
   }
   for (Named const& named : message.named) {
     if (holds(seat, named.rank)) {
-      state.blame = add_report(std::move(state.blame), named, false, world_of(state), turn.now);
+      add_report(state.blame, named, false, world_of(state), turn.now);
       turn.say(Level::debug, rank_name(named.rank, seat.node.host) + " has given up rank " +
                                  std::to_string(named.lost.rank) + " and waits");
     }
@@ -155,8 +152,7 @@ void hang_tick(Turn& turn) {
   if (state.phase != Phase::running || !is_due(state.hangs.due, turn.now)) {
     return;
   }
-  auto judged = judge_hangs(std::move(state.hangs), world_of(state), turn.now, {turn.policy.hang_timeout});
-  state.hangs = std::move(judged.next);
+  auto judged = judge_hangs(state.hangs, world_of(state), turn.now, {turn.policy.hang_timeout});
   if (!judged.line.empty()) {
     turn.say(Level::warn, judged.line, "hang");
     turn.tell(story::Hang{state.number, std::move(judged.line)});
@@ -173,10 +169,8 @@ void leavers_tick(Turn& turn) {
   if (state.phase != Phase::running || !is_due(state.leavers.due, turn.now)) {
     return;
   }
-  auto told = tell_leavers(std::move(state.leavers), world_of(state));
-  state.leavers = std::move(told.next);
-  if (!told.line.empty()) {
-    turn.say(Level::info, told.line);
+  if (auto const line = tell_leavers(state.leavers, world_of(state)); !line.empty()) {
+    turn.say(Level::info, line);
   }
 }
 

@@ -54,12 +54,11 @@ LeaseTerms lease_terms(Millis heartbeat_timeout) {
   return terms;
 }
 
-Authority echoed(Authority authority, std::uint32_t group_rank, TimePoint own_send_time) {
+void echoed(Authority& authority, std::uint32_t group_rank, TimePoint own_send_time) {
   auto const [it, first] = authority.echoed.emplace(group_rank, own_send_time);
   if (!first) {
     it->second = std::max(it->second, own_send_time);
   }
-  return authority;
 }
 
 std::optional<TimePoint> authority_until(Authority const& authority, Decree const& decree, LeaseTerms const& terms) {

@@ -29,7 +29,7 @@ struct Authority {
   std::map<std::uint32_t, TimePoint> echoed;  ///< by group rank: newest own send time that the member echoed
 };
 /// A member has echoed `own_send_time`. Older than the known one: no effect.
-[[nodiscard]] Authority echoed(Authority authority, std::uint32_t group_rank, TimePoint own_send_time);
+void echoed(Authority& authority, std::uint32_t group_rank, TimePoint own_send_time);
 /// When authority ends: the newest send time echoed by a quorum of `decree`, plus L. Nothing: there never was a quorum.
 /// Under Tie::none, and without leases, TimePoint::max().
 [[nodiscard]] std::optional<TimePoint> authority_until(Authority const& authority, Decree const& decree,

@@ -1,30 +1,27 @@
 #include "rendezvous/voting/silence.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace cxxrun::rendezvous {
 
-SilenceState heard(SilenceState state, AgentId peer, TimePoint now, SilencePolicy const& policy) {
+void heard(SilenceState& state, AgentId peer, TimePoint now, SilencePolicy const& policy) {
   if (policy.timeout <= Millis{0}) {
-    return state;
+    return;
   }
   state.heard[peer] = now;
   if (!state.due) {
     state.due = now + policy.period();
   }
-  return state;
 }
 
-SilenceState forget(SilenceState state, AgentId peer) {
+void forget(SilenceState& state, AgentId peer) {
   state.heard.erase(peer);
   if (state.heard.empty()) {
     state.due.reset();
   }
-  return state;
 }
 
-SilenceTick tick(SilenceState state, TimePoint now, SilencePolicy const& policy) {
+SilenceTick tick(SilenceState& state, TimePoint now, SilencePolicy const& policy) {
   SilenceTick result;
   result.stalled = state.due && now - *state.due > policy.period();
   TimePoint oldest = now;
@@ -43,7 +40,6 @@ SilenceTick tick(SilenceState state, TimePoint now, SilencePolicy const& policy)
   if (!state.heard.empty()) {
     state.due = std::min(now + policy.period(), oldest + policy.limit());
   }
-  result.next = std::move(state);
   return result;
 }
 

@@ -30,15 +30,14 @@ struct SilenceState {
 };
 
 struct SilenceTick {
-  SilenceState next;
   std::vector<AgentId> lost;  ///< not watched any more
   bool stalled = false;       ///< the tick came late: this process was suspended, so no peer is lost
 };
 
 /// A sign of life. A peer is watched from its first one on.
-[[nodiscard]] SilenceState heard(SilenceState state, AgentId peer, TimePoint now, SilencePolicy const& policy);
+void heard(SilenceState& state, AgentId peer, TimePoint now, SilencePolicy const& policy);
 /// Stops watching a peer that is gone for another reason.
-[[nodiscard]] SilenceState forget(SilenceState state, AgentId peer);
-[[nodiscard]] SilenceTick tick(SilenceState state, TimePoint now, SilencePolicy const& policy);
+void forget(SilenceState& state, AgentId peer);
+[[nodiscard]] SilenceTick tick(SilenceState& state, TimePoint now, SilencePolicy const& policy);
 
 }  // namespace cxxrun::rendezvous

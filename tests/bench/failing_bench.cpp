@@ -42,11 +42,11 @@ void hear_all(std::uint32_t nodes, std::function<std::uint32_t(std::uint32_t)> c
   for (std::uint32_t node = 0; node < nodes; ++node) {
     for (std::uint32_t rank = node * kWorkers; rank < (node + 1) * kWorkers; ++rank) {
       if (names(rank) < world) {
-        state = add_report(std::move(state), {rank, {names(rank), PeerFailure::Why::timeout}}, false, world, now);
+        add_report(state, {rank, {names(rank), PeerFailure::Why::timeout}}, false, world, now);
       }
     }
     now += Millis{1};
-    state = judge_blame(std::move(state), world, now).next;
+    (void)judge_blame(state, world, now);
   }
 }
 

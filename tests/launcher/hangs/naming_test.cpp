@@ -118,7 +118,7 @@ class Generation {
     auto const lost = names ? worker::Loss{self.target, Why::timeout} : worker::kNamesNobody;
     soon([this, rank, lost, ended = !self.survives && names] {
       said_.insert(lost.rank);
-      state_ = add_report(std::move(state_), {rank, lost}, ended, world(), time());
+      add_report(state_, {rank, lost}, ended, world(), time());
       consider();
     });
   }
@@ -126,8 +126,7 @@ class Generation {
   [[nodiscard]] TimePoint time() const { return TimePoint{} + 1h + now_; }
 
   void consider() {
-    auto judged = judge_blame(std::move(state_), world(), time());
-    state_ = std::move(judged.next);
+    auto const judged = judge_blame(state_, world(), time());
     stopped_ = stopped_ || judged.stop || judged.most_blamed;
     for (auto const& order : judged.orders) {
       if (!said_.contains(order.rank)) {

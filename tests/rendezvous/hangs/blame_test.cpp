@@ -34,14 +34,13 @@ struct Words {
   std::optional<BlameOrder> blamed{};
 
   Words& says(std::uint32_t rank, std::uint32_t of, Why why = Why::timeout, bool ended = false) {
-    state = add_report(std::move(state), {rank, {of, why}}, ended, world, now);
+    add_report(state, {rank, {of, why}}, ended, world, now);
     return pass(0ms);
   }
   Words& dies(std::uint32_t rank, std::uint32_t of) { return says(rank, of, Why::died, true); }
   Words& pass(Millis time) {
     now += time;
-    auto judged = judge_blame(std::move(state), world, now);
-    state = std::move(judged.next);
+    auto const judged = judge_blame(state, world, now);
     orders = judged.orders;
     stop = judged.stop;
     blamed = judged.most_blamed;
@@ -114,15 +113,15 @@ std::map<std::string, std::function<void()>> rows() {
        }},
       {"one is named, and waits like the others, without a name | – | the same",
        [] {
-         Words words;
-         words.state = add_report({}, {3, worker::kNamesNobody}, false, words.world, words.now);
+         Words silent;
+         add_report(silent.state, {3, worker::kNamesNobody}, false, silent.world, silent.now);
+         Words words = silent;
          CHECK(words.says(0, 3).says(1, 3).nothing());
          CHECK(words.says(2, 3).blamed == BlameOrder{3, Why::timeout, "did not arrive in time for 3 others"});
-         words.state = add_report({}, {3, worker::kNamesNobody}, false, words.world, words.now);
+         words = silent;
          CHECK(words.says(0, 3).pass(999ms).nothing());
          CHECK(words.pass(1ms).blamed);
-         words = {};  // 1 waits for it, and others for 1
-         words.state = add_report({}, {3, worker::kNamesNobody}, false, words.world, words.now);
+         words = silent;  // 1 waits for it, and others for 1
          CHECK(words.says(1, 3).says(0, 1).says(2, 1).blamed->rank == 3);
        }},
       {"one names another, which names a third in its own group | the third, when all others have reported | –",
@@ -263,17 +262,16 @@ std::string play(std::uint64_t seed) {
       worker::Loss const lost{of, std::array{Why::died, Why::timeout, Why::left, Why::lost}.at(random.below(4))};
       Named const named{rank, random.below(16) == 0 ? worker::kNamesNobody : lost};
       bool const ended = some_end && random.below(4) == 0;
-      state = add_report(std::move(state), named, ended, world, now);
+      add_report(state, named, ended, world, now);
       plain.add_report(named, ended, now);
     }
     if (random.below(8) == 0) {
       auto const first = random.below(world);
-      state = order_again(std::move(state), first, 2);
+      order_again(state, first, 2);
       std::erase_if(plain.ordered, [&](std::uint32_t rank) { return rank == first || rank == first + 1; });
     }
     now += std::array{0ms, 1ms, 90ms, 400ms}.at(random.below(4));
-    auto judged = judge_blame(std::move(state), world, now);
-    state = std::move(judged.next);
+    auto const judged = judge_blame(state, world, now);
     if (auto const what = plain.differs(judged, now); !what.empty()) {
       return what + ", seed " + std::to_string(seed) + ", step " + std::to_string(step);
     }

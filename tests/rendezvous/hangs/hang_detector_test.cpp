@@ -26,7 +26,7 @@ struct Ranks {
   std::vector<std::string> lines;
 
   Ranks& told(Standstill const& each) {
-    state = on_standstills(std::move(state), each.rank < 2 ? "n0" : "n1", {each}, now, policy);
+    on_standstills(state, each.rank < 2 ? "n0" : "n1", {each}, now, policy);
     return *this;
   }
   Ranks& inside(std::uint32_t rank, std::uint64_t sequence, Millis still, bool halted = false,
@@ -47,8 +47,7 @@ struct Ranks {
   }
   Ranks& pass(Millis time) {
     now += time;
-    auto judged = judge_hangs(std::move(state), 4, now, policy);
-    state = std::move(judged.next);
+    auto const judged = judge_hangs(state, 4, now, policy);
     line = judged.line;
     orders = judged.orders;
     if (!line.empty()) {

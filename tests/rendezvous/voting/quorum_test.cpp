@@ -25,7 +25,7 @@ TimePoint at(int ms) {
 bool keeps_by_echo(Decree const& value, std::set<std::uint32_t> const& members) {
   Authority authority;
   for (auto const rank : members) {
-    authority = echoed(std::move(authority), rank, at(100));
+    echoed(authority, rank, at(100));
   }
   return authority_until(authority, value, lease_terms(5000ms)) == at(4100);
 }
@@ -89,12 +89,12 @@ TEST_CASE("lease: authority lasts from the newest time that enough have echoed, 
   auto const terms = lease_terms(5000ms);
   Authority authority;
   CHECK_FALSE(authority_until(authority, decree(3), terms));
-  authority = echoed(std::move(authority), 0, at(300));
+  echoed(authority, 0, at(300));
   CHECK_FALSE(authority_until(authority, decree(3), terms));
-  authority = echoed(std::move(authority), 2, at(200));
+  echoed(authority, 2, at(200));
   CHECK(authority_until(authority, decree(3), terms) == at(4200));
-  authority = echoed(std::move(authority), 2, at(100));
-  authority = echoed(std::move(authority), 1, at(250));
+  echoed(authority, 2, at(100));
+  echoed(authority, 1, at(250));
   CHECK(authority_until(authority, decree(3), terms) == at(4250));
   CHECK(authority_until({}, decree(3, Tie::none), terms) == TimePoint::max());
   CHECK(authority_until({}, decree(3), lease_terms(0ms)) == TimePoint::max());
