@@ -3,17 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include <boost/asio/io_context.hpp>
-
 #include "rendezvous/net/channel.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/log.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
-
-using boost::asio::ip::tcp;
-using ErrorCode = boost::system::error_code;
 
 constexpr std::size_t kUnanswered = 1;  ///< beats without an answer before new connections are dialled
 constexpr Millis kFresh{500};           ///< a younger connection proves that the network works: wait for its answer
@@ -22,27 +17,27 @@ constexpr std::size_t kProbes = 8;      ///< connections at once; then a new one
 }  // namespace
 
 /// One connection: being dialled, greeted, or answering.
-struct BeatLine::Line final : ChannelInbox, std::enable_shared_from_this<BeatLine::Line> {
-  explicit Line(BeatLine& beats) : owner(beats.weak_from_this()), socket(beats.io_) {}
+struct BeatLine::Line final : Dialled {
+  explicit Line(BeatLine& beats) : Dialled(beats.io_), owner(beats.weak_from_this()) {}
   void on_frame(std::string payload) override {
     if (auto const all = owner.lock()) {
-      all->received(shared_from_this(), payload);
+      all->received(self(), payload);
     }
   }
   void on_closed(std::string /*how*/, Ended /*ended*/) override {
     if (auto const all = owner.lock()) {
-      all->drop(shared_from_this());
+      all->drop(self());
     }
   }
+  [[nodiscard]] std::shared_ptr<Line> self() { return std::static_pointer_cast<Line>(shared_from_this()); }
+
   std::weak_ptr<BeatLine> owner;
-  tcp::socket socket;
-  std::shared_ptr<Channel> channel;  ///< once connected
-  bool greeted = false;              ///< the coordinator has answered the hello
+  bool greeted = false;  ///< the coordinator has answered the hello
   TimePoint connected;
 };
 
-BeatLine::BeatLine(boost::asio::io_context& io, tcp::endpoint to, Hello hello, std::shared_ptr<KeyRing> keys,
-                   std::weak_ptr<BeatInbox> inbox)
+BeatLine::BeatLine(boost::asio::io_context& io, boost::asio::ip::tcp::endpoint to, Hello hello,
+                   std::shared_ptr<KeyRing> keys, std::weak_ptr<BeatInbox> inbox)
     : io_(io), to_(std::move(to)), hello_(std::move(hello)), keys_(std::move(keys)), inbox_(std::move(inbox)) {}
 
 BeatLine::~BeatLine() {
@@ -74,26 +69,19 @@ void BeatLine::dial() {
     drop(lines_.front());
   }
   auto const line = lines_.emplace_back(std::make_shared<Line>(*this));
-  connect_socket(line, to_, [weak = weak_from_this(), line](ErrorCode const& error) {
+  line->connect(to_, [weak = weak_from_this(), line](boost::system::error_code const& error) {
     auto const self = weak.lock();
-    if (!self || !self->has(line)) {
+    if (!self || std::find(self->lines_.begin(), self->lines_.end(), line) == self->lines_.end()) {
       return;
     }
     if (error) {
       self->drop(line);  // the next beat dials again
     } else {
-      self->greet(line);
+      line->connected = Clock::now();
+      line->greet(self->hello_, self->keys_);
+      line->channel->send(encode(self->newest_));
     }
   });
-}
-
-void BeatLine::greet(std::shared_ptr<Line> const& line) {
-  line->channel = std::make_shared<Channel>(std::move(line->socket));
-  line->connected = Clock::now();
-  line->channel->start(line, Channel::End::caller, keys_);
-  hello_.ends = line->channel->ends();
-  line->channel->send(encode(hello_));
-  line->channel->send(encode(newest_));
 }
 
 void BeatLine::received(std::shared_ptr<Line> const& line, std::string const& payload) {
@@ -122,19 +110,10 @@ void BeatLine::received(std::shared_ptr<Line> const& line, std::string const& pa
   }
 }
 
-bool BeatLine::has(std::shared_ptr<Line> const& line) const {
-  return std::find(lines_.begin(), lines_.end(), line) != lines_.end();
-}
-
 // NOLINTNEXTLINE(performance-unnecessary-value-param): a reference may be to the element that is erased
 void BeatLine::drop(std::shared_ptr<Line> line) {
-  lines_.erase(std::remove(lines_.begin(), lines_.end(), line), lines_.end());
-  if (line->channel) {
-    line->channel->close();
-  } else {
-    ErrorCode ignored;
-    line->socket.close(ignored);
-  }
+  std::erase(lines_, line);
+  line->close();
 }
 
 }  // namespace cxxrun::rendezvous

@@ -38,9 +38,7 @@ class BeatLine : public std::enable_shared_from_this<BeatLine> {
  private:
   struct Line;
   [[nodiscard]] bool waits_for_newest() const;
-  [[nodiscard]] bool has(std::shared_ptr<Line> const& line) const;
   void dial();
-  void greet(std::shared_ptr<Line> const& line);
   void received(std::shared_ptr<Line> const& line, std::string const& payload);
   void drop(std::shared_ptr<Line> line);
 

@@ -11,6 +11,7 @@
 #include <boost/asio/write.hpp>
 
 #include "src/base/os/local_address.hpp"
+#include "src/base/os/tcp_sockets.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -343,6 +344,41 @@ BothEnds Channel::ends() const {
   std::string own = end_of(socket_.local_endpoint(error));
   std::string other = end_of(socket_.remote_endpoint(error));
   return side_ == End::caller ? BothEnds{std::move(own), std::move(other)} : BothEnds{std::move(other), std::move(own)};
+}
+
+void Dialled::connect(boost::asio::ip::tcp::endpoint const& to,
+                      std::function<void(boost::system::error_code const&)> const& handler) {
+  socket.async_connect(to, [self = shared_from_this(), to, handler](boost::system::error_code const& error) {
+    auto& tried = self->socket;
+    if (lacks_port(error) && tried.is_open()) {
+      boost::system::error_code failed;
+      tried.close(failed);
+      tried.open(to.protocol(), failed);
+      boost::asio::ip::tcp::endpoint any(to.protocol(), 0);
+      if (!failed &&
+          os::bind_to_spare_port(tried.native_handle(), any.data(), static_cast<socklen_t>(any.size())) == 0) {
+        tried.async_connect(to, [self, handler](boost::system::error_code const& last) { handler(last); });
+        return;
+      }
+    }
+    handler(error);
+  });
+}
+
+void Dialled::greet(Hello hello, std::shared_ptr<KeyRing> keys) {
+  channel = std::make_shared<Channel>(std::move(socket));
+  channel->start(weak_from_this(), Channel::End::caller, std::move(keys));
+  hello.ends = channel->ends();
+  channel->send(encode(hello));
+}
+
+void Dialled::close() {
+  if (channel) {
+    channel->close();
+  } else {
+    boost::system::error_code ignored;
+    socket.close(ignored);
+  }
 }
 
 }  // namespace cxxrun::rendezvous

@@ -6,16 +6,16 @@
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
 #include "rendezvous/net/key_ring.hpp"
-#include "rendezvous/trust/both_ends.hpp"
+#include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/connection.hpp"
-#include "src/base/os/tcp_sockets.hpp"
 #include "src/base/wire/frame.hpp"
 
 namespace cxxrun::rendezvous {
@@ -23,28 +23,6 @@ namespace cxxrun::rendezvous {
 /// Whether a connection attempt failed because the kernel has no local port left.
 [[nodiscard]] inline bool lacks_port(boost::system::error_code const& error) {
   return error == boost::system::errc::address_not_available;
-}
-
-/// async_connect of `owner->socket`. If the kernel has no local port left, it tries again from a port that the kernel
-/// does not hand out. `owner` lives until `handler` has run. A socket that is closed in between stays closed.
-template <class Owner, class Handler>
-void connect_socket(std::shared_ptr<Owner> const& owner, boost::asio::ip::tcp::endpoint const& to, Handler handler) {
-  auto again = [owner, to, handler = std::move(handler)](boost::system::error_code const& error) mutable {
-    auto& socket = owner->socket;
-    if (lacks_port(error) && socket.is_open()) {
-      boost::system::error_code failed;
-      socket.close(failed);
-      socket.open(to.protocol(), failed);
-      boost::asio::ip::tcp::endpoint any(to.protocol(), 0);
-      if (!failed &&
-          os::bind_to_spare_port(socket.native_handle(), any.data(), static_cast<socklen_t>(any.size())) == 0) {
-        socket.async_connect(to, [owner, handler = std::move(handler)](auto const& last) mutable { handler(last); });
-        return;
-      }
-    }
-    handler(error);
-  };
-  owner->socket.async_connect(to, std::move(again));
 }
 
 /// Where the events of a Channel go: to a Peer at the coordinator; at an agent to CoordinatorLink::Impl::Attempt and
@@ -125,6 +103,21 @@ class Channel : public std::enable_shared_from_this<Channel> {
   /// The error of a write that found the connection ended. After a write has reported a reset the kernel reports an
   /// orderly end to reads, so the first error is kept. After a FIN a write reports EPIPE.
   boost::system::error_code broken_;
+};
+
+/// A connection that is begun here: a socket, and once that is connected a Channel. Held by a shared_ptr.
+struct Dialled : ChannelInbox, std::enable_shared_from_this<Dialled> {
+  explicit Dialled(boost::asio::io_context& io) : socket(io) {}
+  /// If the kernel has no local port left, it tries again from a port that the kernel does not hand out. This object
+  /// lives until `handler` has run. If it is closed in between it stays closed.
+  void connect(boost::asio::ip::tcp::endpoint const& to,
+               std::function<void(boost::system::error_code const&)> const& handler);
+  /// Once connected: makes the Channel, and sends the hello with the ends of the connection.
+  void greet(Hello hello, std::shared_ptr<KeyRing> keys);
+  void close();
+
+  Channel::Socket socket;
+  std::shared_ptr<Channel> channel;  ///< once greeted
 };
 
 }  // namespace cxxrun::rendezvous

@@ -7,7 +7,6 @@
 #include <set>
 #include <utility>
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 
@@ -123,19 +122,19 @@ class Lookup : public std::enable_shared_from_this<Lookup> {
 
 struct CoordinatorLink::Impl final : BeatInbox, std::enable_shared_from_this<CoordinatorLink::Impl> {
   /// An attempt at one candidate: being connected, then greeted.
-  struct Attempt final : ChannelInbox {
+  struct Attempt final : Dialled {
     Attempt(Impl& link, Candidate which)
-        : owner(link.weak_from_this()), candidate(which), socket(link.io), to(link.endpoints[which]) {}
+        : Dialled(link.io), owner(link.weak_from_this()), candidate(which), to(link.endpoints[which]) {}
 
     void on_frame(std::string payload) override {
       if (auto const link = open_in()) {
-        link->joined ? link->on_message(payload) : link->on_hello_reply(*this, payload);
+        link->channel ? link->on_message(payload) : link->on_hello_reply(*this, payload);
       }
     }
 
     void on_closed(std::string how, Ended ended) override {
       if (auto const link = open_in()) {
-        link->joined ? link->on_closed(std::move(how), ended) : link->on_attempt_closed(*this, how, ended);
+        link->channel ? link->on_closed(std::move(how), ended) : link->on_attempt_closed(*this, how, ended);
       }
     }
 
@@ -148,10 +147,8 @@ struct CoordinatorLink::Impl final : BeatInbox, std::enable_shared_from_this<Coo
 
     std::weak_ptr<Impl> owner;
     Candidate candidate;
-    tcp::socket socket;
     tcp::endpoint to;
-    std::shared_ptr<Channel> channel;  ///< once connected
-    bool by_step = false;              ///< it asks for the run by plan.step
+    bool by_step = false;  ///< it asks for the run by plan.step
   };
 
   Impl(boost::asio::io_context& context, LinkInbox& events)
@@ -165,17 +162,16 @@ struct CoordinatorLink::Impl final : BeatInbox, std::enable_shared_from_this<Coo
   Lookup::Addresses addresses;
   std::vector<tcp::endpoint> endpoints;  // of the candidates
   Probing probing;
-  std::map<Candidate, std::shared_ptr<Attempt>> attempts;  // once `joined`, only the one that joined
+  std::map<Candidate, std::shared_ptr<Attempt>> attempts;  // once joined, only the one that joined
   std::string last_trouble;
   bool by_step = false;              // the next attempt asks for plan.step
   std::string other_job;             // refusal of another job's coordinator: explains more than later failures
   std::set<std::string> told;        // lines that were logged, each once
-  std::shared_ptr<Channel> channel;  // of the attempt that joined
+  std::shared_ptr<Channel> channel;  // of the attempt that joined; null: none has
   std::shared_ptr<BeatLine> beats;
   HostOwners owners;
   tcp::endpoint reached;
   bool relayed = false;
-  bool joined = false;
   bool over = false;
 
   template <class Handler>
@@ -186,6 +182,8 @@ struct CoordinatorLink::Impl final : BeatInbox, std::enable_shared_from_this<Coo
       }
     };
   }
+
+  [[nodiscard]] bool can_send() const { return channel && !over; }
 
   void fail_with(Error error, bool refused = false) {
     stop();
@@ -229,7 +227,7 @@ struct CoordinatorLink::Impl final : BeatInbox, std::enable_shared_from_this<Coo
 
   void try_also(std::uint16_t port) {
     bool const known = std::find(plan.ports.begin(), plan.ports.end(), port) != plan.ports.end();
-    if (known || joined || over || plan.ports.size() == 1) {
+    if (known || channel || over || plan.ports.size() == 1) {
       return;
     }
     plan.ports.push_back(port);
@@ -291,29 +289,20 @@ struct CoordinatorLink::Impl final : BeatInbox, std::enable_shared_from_this<Coo
   }
 
   void begin_attempt(Candidate candidate) {
-    auto const made = std::make_shared<Attempt>(*this, candidate);
-    attempts[candidate] = made;
-    connect_socket(made, made->to, [made](ErrorCode const& error) {
+    auto const made = attempts[candidate] = std::make_shared<Attempt>(*this, candidate);
+    made->connect(made->to, [made](ErrorCode const& error) {
       auto const link = made->open_in();
       if (link && error) {
         bool const refused = error == boost::asio::error::connection_refused;
         link->attempt_failed(made->candidate, refused ? ProbeFailure::refused : ProbeFailure::silent,
                              lacks_port(error) ? kNoPortLeft : error.message());
       } else if (link) {
-        link->greet(made);
+        link->greet(*made);
       }
     });
   }
 
-  void close_attempt(Candidate candidate) {
-    auto const gone = attempts.extract(candidate).mapped();
-    if (gone->channel) {
-      gone->channel->close();
-    } else {
-      ErrorCode ignored;
-      gone->socket.close(ignored);
-    }
-  }
+  void close_attempt(Candidate candidate) { attempts.extract(candidate).mapped()->close(); }
 
   void close_all_but(std::optional<Candidate> one) {
     for (auto const& [candidate, attempt] : std::map(attempts)) {
@@ -333,18 +322,15 @@ struct CoordinatorLink::Impl final : BeatInbox, std::enable_shared_from_this<Coo
 
   // ---- greeting ----------------------------------------------------------------------------------------------
 
-  void greet(std::shared_ptr<Attempt> const& attempt) {
-    connected(probing, attempt->candidate, Clock::now());
-    attempt->channel = std::make_shared<Channel>(std::move(attempt->socket));
-    attempt->channel->start(attempt, Channel::End::caller, plan.keys);
+  void greet(Attempt& attempt) {
+    connected(probing, attempt.candidate, Clock::now());
     auto words = hello(Hello::Purpose::agent);
-    attempt->by_step = by_step;
+    attempt.by_step = by_step;
     if (by_step) {
       words.run_id = plan.step;
       words.asks = Hello::Asks::meet;
     }
-    words.ends = attempt->channel->ends();
-    attempt->channel->send(encode(words));
+    attempt.greet(std::move(words), plan.keys);
     continue_probing();
   }
 
@@ -399,7 +385,6 @@ struct CoordinatorLink::Impl final : BeatInbox, std::enable_shared_from_this<Coo
   /// Joins the first coordinator that has proven itself. The other attempts got nothing but a hello.
   void join(Attempt const& attempt, HelloReply const& answer) {
     timer.cancel();
-    joined = true;
     reached = attempt.to;
     channel = attempt.channel;
     relayed = answer.seen != channel->ends();
@@ -437,16 +422,6 @@ struct CoordinatorLink::Impl final : BeatInbox, std::enable_shared_from_this<Coo
 
   // ---- beats -------------------------------------------------------------------------------------------------
 
-  void send_beat(Beat const& beat) {
-    if (!joined || over) {
-      return;
-    }
-    if (!beats) {
-      beats = std::make_shared<BeatLine>(io, reached, hello(Hello::Purpose::beat), plan.keys, weak_from_this());
-    }
-    beats->send(beat);
-  }
-
   void on_beat_answered(BeatAck const& ack) override {
     if (!over) {
       inbox.on_beat(ack);
@@ -474,7 +449,7 @@ void CoordinatorLink::try_also(std::uint16_t port) {
 }
 
 void CoordinatorLink::send(ToCoordinator const& message) {
-  if (impl_->joined && !impl_->over) {
+  if (impl_->can_send()) {
     if (std::holds_alternative<Ack>(message)) {  // workers that call the store follow
       impl_->channel->send(encode(AboutCallers(host_addresses(impl_->plan.local_addr))));
     }
@@ -483,20 +458,26 @@ void CoordinatorLink::send(ToCoordinator const& message) {
 }
 
 bool CoordinatorLink::send(LiveUp const& message) {
-  bool const can = impl_->joined && !impl_->over;
-  if (can) {
+  if (impl_->can_send()) {
     impl_->channel->send(encode(message));
   }
-  return can;
+  return impl_->can_send();
 }
 
 void CoordinatorLink::send_beat(Beat const& beat) {
-  impl_->send_beat(beat);
+  if (!impl_->can_send()) {
+    return;
+  }
+  if (!impl_->beats) {
+    impl_->beats = std::make_shared<BeatLine>(impl_->io, impl_->reached, impl_->hello(Hello::Purpose::beat),
+                                              impl_->plan.keys, impl_);
+  }
+  impl_->beats->send(beat);
 }
 
 std::optional<CoordinatorLink::Reached> CoordinatorLink::reached() const {
   auto const& end = impl_->reached;
-  return impl_->joined ? std::optional(Reached{end.address().to_string(), end.port(), impl_->relayed}) : std::nullopt;
+  return impl_->channel ? std::optional(Reached{end.address().to_string(), end.port(), impl_->relayed}) : std::nullopt;
 }
 
 void CoordinatorLink::close() {
