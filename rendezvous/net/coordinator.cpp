@@ -10,6 +10,8 @@
 #include "rendezvous/net/peers.hpp"
 #include "rendezvous/net/run.hpp"
 #include "src/base/core/complaints.hpp"
+#include "src/base/core/list.hpp"
+#include "src/base/core/text.hpp"
 #include "src/base/os/log.hpp"
 #include "src/base/os/tcp_sockets.hpp"
 
@@ -19,8 +21,9 @@ namespace cxxrun::rendezvous {
 ///
 ///   Peers → on_peer_frame → on_member_message → Run::on_message → event_of_further → Said
 ///   → rendezvous::step() (rendezvous/membership/membership.cpp) → handle(turn, seat, message) in the file of its part
-///   → Next → begin(turn, next) for the new phase → Run::perform() for each action → RunInbox (below)
-///   → Peers::send() for a message to an agent, CoordinatorInbox for the verdict and the end of the run
+///   → Next → begin(turn, next) for the new phase → Run::perform() for each action
+///   → Peers::send() for a message to an agent; RunInbox (below), CoordinatorInbox for the verdict and the end of the
+///   run
 ///
 /// Where it comes from and where the verdict goes: docs/design/architecture.md, "From a worker's exit to the report".
 struct Coordinator::Impl final : PeersInbox, RunInbox, std::enable_shared_from_this<Coordinator::Impl> {
@@ -37,9 +40,9 @@ struct Coordinator::Impl final : PeersInbox, RunInbox, std::enable_shared_from_t
   CoordinatorConfig config;
   CoordinatorInbox& inbox;
   RunTable table;
+  std::shared_ptr<Peers> peers;
   std::map<RunKey, std::shared_ptr<Run>> runs;
   RunKey own = 0;  // the run that this agent opened or is on standby for
-  std::shared_ptr<Peers> peers;
   FenceClaims fences{io, config.fence_dir, config.keys};
   Complaints complaints;
   bool shut = false;
@@ -65,18 +68,13 @@ struct Coordinator::Impl final : PeersInbox, RunInbox, std::enable_shared_from_t
     run.store_ports = config.store_ports;
     RunKey const key = run.key;
     note_progress(table, key, entry.number, entry.restarts, !standby);
-    auto const made = std::make_shared<Run>(io, stores, std::move(run), *this);
+    auto const made = std::make_shared<Run>(io, stores, *peers, std::move(run), *this);
     runs.emplace(key, made);
     if (!standby) {
       made->feed(Opened{});
     }
     return key;
   }
-
-  void tell(AgentId agent, ToAgent const& message) override { peers->send(agent, encode(message)); }
-  void tell_beat(AgentId agent, BeatAck const& ack) override { peers->send_beat(agent, encode(ack)); }
-  void ask_host(AgentId agent, WhoseCalls const& calls) override { peers->send(agent, encode(AskHost(calls))); }
-  void hang_up(AgentId agent) override { peers->forget(agent); }
 
   void claim_fence(RunConfig const& run, std::uint64_t of, AcceptedDecree const& value) override {
     fences.claim(run.id, of, value, [this, key = run.key](Fenced fenced) { feed(key, std::move(fenced)); });
@@ -129,25 +127,10 @@ struct Coordinator::Impl final : PeersInbox, RunInbox, std::enable_shared_from_t
     });
   }
 
-  void start_campaign(Campaign campaign) {
-    if (auto const it = runs.find(own); it != runs.end() && it->second->phase() == Phase::deposed) {
-      on_run_closed(own);  // replaces it with a run on standby
-    }
-    feed(own, std::move(campaign));
-  }
-
   void feed(RunKey key, Event event) {
     if (auto const it = runs.find(key); it != runs.end()) {
       auto const run = it->second;
       run->feed(std::move(event));
-    }
-  }
-
-  void quit(int signal) {
-    table.serves_all = false;
-    auto const all = runs;
-    for (auto const& [key, run] : all) {
-      run->feed(Quit{signal});
     }
   }
 
@@ -228,12 +211,12 @@ struct Coordinator::Impl final : PeersInbox, RunInbox, std::enable_shared_from_t
       return;
     }
     peer.hello = *std::move(decoded);
-    if (!peer.channel->converses() && peer.hello.purpose != Hello::Purpose::death_notice) {
+    bool const is_note = peer.hello.purpose == Hello::Purpose::death_notice;
+    if (!peer.channel->converses() && !is_note) {
       complain("hello", "unauthenticated connection from " + peer.from + ": it sent a note that is not a death notice");
       peers->forget(id);
       return;
     }
-    bool const is_note = peer.hello.purpose == Hello::Purpose::death_notice;
     BothEnds const seen = is_note ? BothEnds{} : peer.channel->ends();
     Way const way = way_of(peer.hello.ends, seen, peer.hello.local_addr, config.outer);
     peer.relayed = way != Way::direct;
@@ -331,13 +314,11 @@ Coordinator::~Coordinator() {
 }
 
 Result<std::uint16_t> Coordinator::listen(std::vector<std::uint16_t> const& ports) {
-  std::string tried;
   int error = 0;
   for (std::uint16_t const port : ports) {
     auto listening = os::listen_at({port, impl_->config.loopback_only});
     if (!listening) {
       error = listening.error().os_errno;
-      tried += (tried.empty() ? "" : ", ") + std::to_string(port);
       continue;
     }
     for (auto& socket : listening->sockets) {
@@ -347,6 +328,7 @@ Result<std::uint16_t> Coordinator::listen(std::vector<std::uint16_t> const& port
     }
     return listening->port;
   }
+  auto const tried = join(list_of(ports, [](std::uint16_t port) { return std::to_string(port); }), ", ");
   return fail(Errc::in_use, "cannot listen on port " + tried + " (choose another one with --rdzv-endpoint HOST:PORT)",
               error);
 }
@@ -377,7 +359,11 @@ void Coordinator::standby(std::string const& run_id, Terms const& terms) {
 }
 
 void Coordinator::start_campaign(Campaign campaign) {
-  impl_->start_campaign(std::move(campaign));
+  auto const it = impl_->runs.find(impl_->own);
+  if (it != impl_->runs.end() && it->second->phase() == Phase::deposed) {
+    impl_->on_run_closed(impl_->own);  // replaces it with a run on standby
+  }
+  impl_->feed(impl_->own, std::move(campaign));
 }
 
 void Coordinator::tell(std::variant<Withdraw, Learned> news) {
@@ -410,7 +396,11 @@ bool Coordinator::leads() const {
 }
 
 void Coordinator::quit(int signal) {
-  impl_->quit(signal);
+  impl_->table.serves_all = false;
+  auto const all = impl_->runs;
+  for (auto const& [key, run] : all) {
+    run->feed(Quit{signal});
+  }
 }
 
 bool Coordinator::idle() const {

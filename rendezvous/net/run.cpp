@@ -22,8 +22,8 @@ std::uint16_t free_port() {
 
 }  // namespace
 
-Run::Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunInbox& inbox)
-    : io_(io), stores_(stores), config_(std::move(config)), inbox_(inbox), timer_(io) {
+Run::Run(boost::asio::io_context& io, store::StoreServer& stores, Peers& peers, RunConfig config, RunInbox& inbox)
+    : io_(io), stores_(stores), peers_(peers), config_(std::move(config)), inbox_(inbox), timer_(io) {
   auto& state = machine_.state;
   state.number = config_.number;
   state.roster.fitness.faults = config_.node_faults;
@@ -57,7 +57,7 @@ void Run::on_message(AgentId agent, std::string const& host, MemberEnds const& e
   auto decoded = decode<FromAgent>(payload);
   if (!decoded) {
     say({Level::error, "message from " + host + " not understood: " + decoded.error().message(), "message"});
-    inbox_.hang_up(agent);
+    peers_.forget(agent);
     feed(Lost{agent, "protocol error"});
     return;
   }
@@ -92,7 +92,7 @@ void Run::ask_hosts(std::uint64_t number, std::vector<store::CallerQuestion> con
   auto const inquiry = inquire(book_, config_.policy.store_access, number, questions);
   stores_.tell(store_key(number), inquiry.known);
   for (auto const& [agent, calls] : inquiry.ask) {
-    inbox_.ask_host(agent, calls);
+    peers_.send(agent, encode(AskHost(calls)));
   }
 }
 
@@ -115,7 +115,7 @@ void Run::stepped() {
 
 void Run::perform(HangUp const& action) {
   book_.forget(action.agent);
-  inbox_.hang_up(action.agent);
+  peers_.forget(action.agent);
 }
 
 void Run::perform(ClaimFence const& action) {

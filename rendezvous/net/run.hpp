@@ -12,6 +12,7 @@
 
 #include "rendezvous/membership/events.hpp"
 #include "rendezvous/membership/membership.hpp"
+#include "rendezvous/net/peers.hpp"
 #include "rendezvous/net/run_table.hpp"
 #include "rendezvous/net/store_policy.hpp"
 #include "rendezvous/protocol/messages.hpp"
@@ -37,10 +38,6 @@ struct RunConfig {
 
 /// Where the events of Runs go: to Coordinator::Impl. Called from within `feed`. No function may destroy the Run.
 struct RunInbox {
-  virtual void tell(AgentId agent, ToAgent const& message) = 0;
-  virtual void tell_beat(AgentId agent, BeatAck const& ack) = 0;
-  virtual void ask_host(AgentId agent, WhoseCalls const& calls) = 0;
-  virtual void hang_up(AgentId agent) = 0;  ///< after everything sent before is written
   /// Claim the fence for a decision of the members with this digest; feed the answer as Fenced.
   virtual void claim_fence(RunConfig const& run, std::uint64_t of, AcceptedDecree const& value) = 0;
   virtual void on_progress(RunKey run, std::uint64_t number, std::uint32_t restarts, bool leads) = 0;
@@ -53,8 +50,8 @@ struct RunInbox {
 
 class Run : public std::enable_shared_from_this<Run> {
  public:
-  /// `inbox` outlives it.
-  Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunInbox& inbox);
+  /// `peers`: the connections of its agents, among others. They and `inbox` outlive it.
+  Run(boost::asio::io_context& io, store::StoreServer& stores, Peers& peers, RunConfig config, RunInbox& inbox);
   ~Run();  ///< Closes its store; no event follows.
   Run(Run const&) = delete;
   Run& operator=(Run const&) = delete;
@@ -74,8 +71,8 @@ class Run : public std::enable_shared_from_this<Run> {
   void say(Line const& line);
   void stepped();
   void record(story::Event const& event) { inbox_.on_story_event(config_.id, event); }
-  void perform(Tell const& action) { inbox_.tell(action.agent, action.message); }
-  void perform(TellBeat const& action) { inbox_.tell_beat(action.agent, action.ack); }
+  void perform(Tell const& action) { peers_.send(action.agent, encode(action.message)); }
+  void perform(TellBeat const& action) { peers_.send_beat(action.agent, encode(action.ack)); }
   void perform(HangUp const& action);
   void perform(ClaimFence const& action);
   void perform(SteppedDown const& action) { inbox_.on_stepped_down(action); }
@@ -92,6 +89,7 @@ class Run : public std::enable_shared_from_this<Run> {
 
   boost::asio::io_context& io_;
   store::StoreServer& stores_;
+  Peers& peers_;
   RunConfig config_;
   RunInbox& inbox_;
   // step(): rendezvous/membership/membership.cpp
