@@ -11,8 +11,7 @@ CHECK = os.path.abspath(sys.argv.pop(2))
 class FromC(JobCase):
     def run_mode(self, mode, ranks, restarts=0):
         job = self.run_job("--standalone", "--nproc-per-node", str(ranks), "--max-restarts", str(restarts), "--no-python",
-                           CHECK, mode)
-        self.assertEqual(job.code, 0, job.stderr)
+                           CHECK, mode, code=0)
         return job
 
     def test_each_function_and_what_it_refuses(self):

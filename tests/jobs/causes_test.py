@@ -65,8 +65,7 @@ class Causes(JobCase):
             return json.load(f)
 
     def first(self, *arguments, **more):
-        job = self.start("--standalone", "--max-restarts", "0", "--log-dir", self.path("logs"), *arguments, **more)
-        job.code = job.wait()
+        job = self.run_job("--standalone", "--max-restarts", "0", "--log-dir", self.path("logs"), *arguments, **more)
         job.failure = self.verdict()["failures"][0]
         return job
 
@@ -74,8 +73,8 @@ class Causes(JobCase):
         group = MemoryGroup(96 * MIB)
         self.addCleanup(group.remove)
         job = self.first("--nproc-per-node", "2", *self.python_worker("if RANK == '1':\n    " + HUNGRY.replace("\n", "\n    ")
-                                                              + "\nsignal.pause()"), preexec_fn=group.enter)
-        self.assertEqual(job.code, 128 + signal.SIGKILL)
+                                                              + "\nsignal.pause()"), preexec_fn=group.enter,
+                         code=128 + signal.SIGKILL)
         name = group.path.replace("/sys/fs/cgroup/memory", "")
         self.assertRegex(job.failure["cause"], r"^killed by the kernel: memory limit 96 MiB of control group " + name
                          + r" \(worker peak \d+ MiB, \d+ [KM]iB in use after it\)$")
@@ -89,8 +88,7 @@ class Causes(JobCase):
         group = MemoryGroup(96 * MIB, "job_7/step_0")
         self.addCleanup(group.remove)
         job = self.run_job("--standalone", "--max-restarts", "3", *self.python_worker(
-            "if GENERATION in '12':\n    " + HUNGRY.replace("\n", "\n    ")), preexec_fn=group.enter)
-        self.assertEqual(job.code, 0)
+            "if GENERATION in '12':\n    " + HUNGRY.replace("\n", "\n    ")), preexec_fn=group.enter, code=0)
         self.assertEqual(len(re.findall("error: .*killed by the kernel: memory limit 96 MiB of step 7.0", job.stderr)), 2)
         warning = ("warning: the kernel has killed a process for the memory limit of step 7.0: for Slurm the step is "
                    "OUT_OF_MEMORY and srun will exit with 1, also when the job succeeds now\n")
@@ -102,8 +100,7 @@ class Causes(JobCase):
         hungry = self.path("hungry.py")
         with open(hungry, "w") as f:
             f.write(HUNGRY)
-        job = self.first(self.worker(f"/usr/bin/python3 {hungry}\nexit 1"), preexec_fn=group.enter)
-        self.assertEqual(job.code, 1)
+        job = self.first(self.worker(f"/usr/bin/python3 {hungry}\nexit 1"), preexec_fn=group.enter, code=1)
         self.assertRegex(job.failure["cause"],
                          "^a process of this node's workers was killed by the kernel: memory limit 96 MiB of ")
 
@@ -129,8 +126,7 @@ class Causes(JobCase):
     def test_a_mapped_file_that_was_truncated_is_one_of_what_sigbus_means(self):
         job = self.first(*self.python_worker(
             "import mmap\nfile = open(DIR + '/data', 'w+b')\nfile.truncate(4096)\npage = mmap.mmap(file.fileno(), 4096)\n"
-            "file.truncate(0)\npage[0]"))
-        self.assertEqual(job.code, 128 + signal.SIGBUS)
+            "file.truncate(0)\npage[0]"), code=128 + signal.SIGBUS)
         self.assertEqual(job.failure["cause"], "a mapped file was truncated, /dev/shm was full, or a file server was gone "
                                                "for a while")
 
@@ -151,8 +147,7 @@ class Causes(JobCase):
     def test_a_disk_without_space_is_named_where_the_program_does_not_say_which(self):
         where, mount = self.small_disk("size=1m")
         program = self.python_worker(f"with open({where!r} + '/step-900.pt', 'wb') as f:\n    f.write(b'x' * (2 << 20))")
-        job = self.first(*program, env={"TMPDIR": where}, preexec_fn=mount)
-        self.assertEqual(job.code, 1)
+        job = self.first(*program, env={"TMPDIR": where}, preexec_fn=mount, code=1)
         self.assertEqual(job.failure["cause"], f"disk full: {where}")
         self.assertEqual(job.failure["advice"], "free space there, or write elsewhere")
         self.assertIn(f"how:           exit code 1: disk full: {where}\n", job.stderr)

@@ -379,8 +379,7 @@ class Doctor(JobCase):
         jobs.wait_until(lambda: not mine(), "nothing is left in the working directory")
 
     def test_json_alone(self):
-        job = self.run_job("--standalone", "--json", "true")
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_job("--standalone", "--json", "true", code=0)
         self.assertIn("--json has no effect without --doctor", job.stderr)
 
 

@@ -58,8 +58,7 @@ class GpuNode(JobCase):
         for node in self.nodes():
             with self.subTest(node=node):
                 job = self.run_job("--standalone", "--nproc-per-node", str(ranks), "--max-restarts", "0", *words,
-                                   env={**node, **(env or {})})
-                self.assertEqual(job.code, 0, job.stderr)
+                                   env={**node, **(env or {})}, code=0)
         return job
 
     def test_the_node_has_a_gpu(self):
@@ -74,9 +73,8 @@ class GpuNode(JobCase):
     def test_a_program_with_libtorch_starts(self):
         if TRAIN_TORCH is None:
             self.skipTest("libtorch is not used")
-        job = self.run_job("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", "--no-python", TRAIN_TORCH,
-                           "--steps", "2", "--batch", "1", "--quiet", env={"LD_LIBRARY_PATH": DRIVER})
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_job("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", "--no-python", TRAIN_TORCH,
+                     "--steps", "2", "--batch", "1", "--quiet", env={"LD_LIBRARY_PATH": DRIVER}, code=0)
 
     @unittest.skipUnless(TORCH, "there is no torch (Debian: python3-torch)")
     def test_elastic_starts_from_the_tree_and_from_the_wheel(self):
@@ -84,8 +82,7 @@ class GpuNode(JobCase):
             file.write(ELASTIC)
         for env in ({"PYTHONPATH": SOURCES, "CXXRUN_LIBRARY": LIBRARY}, {"PYTHONPATH": self.wheel()}):
             job = self.run_job("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", self.path("train.py"),
-                               env={**env, "PYTHON_EXEC": "/usr/bin/python3", "LD_LIBRARY_PATH": DRIVER})
-            self.assertEqual(job.code, 0, job.stderr)
+                               env={**env, "PYTHON_EXEC": "/usr/bin/python3", "LD_LIBRARY_PATH": DRIVER}, code=0)
             self.assertEqual(re.findall("sum .*", job.stdout), ["sum 2 on a device: False"] * 2)
 
     def test_the_workers_of_a_node_share_a_port_for_the_ras_service_of_nccl(self):
@@ -100,8 +97,7 @@ if address != "none":
 note("ras", address)
 """)
         for env in ({}, {"NCCL_RAS_ENABLE": "0"}):
-            job = self.run_job("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", *program, env=env)
-            self.assertEqual(job.code, 0, job.stderr)
+            self.run_job("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", *program, env=env, code=0)
         first, second, *off = [address for *_, address in self.events("ras")]
         self.assertRegex(first, r"^127\.0\.0\.1:\d+$")
         self.assertEqual((second, off), (first, ["none"] * 2))

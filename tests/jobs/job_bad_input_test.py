@@ -133,8 +133,7 @@ class BadInput(JobCase):
 
     def test_a_node_0_that_is_not_at_the_endpoint(self):
         job = self.run_job("--nnodes", "2", "--node-rank", "0", "--rdzv-conf", "join_timeout=1", "--rdzv-endpoint",
-                           f"192.0.2.7:{self.port}", "true")
-        self.assertEqual(job.code, TOO_FEW, job.stderr)
+                           f"192.0.2.7:{self.port}", "true", code=TOO_FEW)
         self.assertIn("192.0.2.7 is not one of its addresses", job.stderr)
 
     def test_an_endpoint_that_does_not_answer(self):
@@ -183,8 +182,7 @@ class BadInput(JobCase):
         few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))
         self.check(SYSTEM, ["ulimit -n"], "--standalone", preexec_fn=few)
         some = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
-        job = self.run_job("--standalone", "--nproc-per-node", "100", "true", preexec_fn=some)
-        self.assertEqual(job.code, SYSTEM, job.stderr)
+        job = self.run_job("--standalone", "--nproc-per-node", "100", "true", preexec_fn=some, code=SYSTEM)
         self.assertIn("Too many open files", job.stderr)
 
     def test_a_module_with_no_python(self):

@@ -78,17 +78,14 @@ class Binding(JobCase):
             os.unlink(self.path("events"))
 
     def test_a_dry_run_shows_the_cpus(self):
-        agent = self.run_job("--cpu-bind", "share", "--nproc-per-node", str(len(CPUS)), "--dry-run", "true")
-        self.assertEqual(agent.code, 0, agent.stderr)
+        agent = self.run_job("--cpu-bind", "share", "--nproc-per-node", str(len(CPUS)), "--dry-run", "true", code=0)
         if len(CPUS) > 1 and "not bound" not in agent.stdout:
             self.assertIn(f"  CPUs: {CPUS[0]}", agent.stdout)
 
     def test_contradictory_options_and_unknown_modes_are_refused_in_a_line(self):
-        both = self.run_job("--cpu-bind", "share", "--numa-binding", "node", "true")
-        self.assertEqual(both.code, 100)
+        both = self.run_job("--cpu-bind", "share", "--numa-binding", "node", "true", code=100)
         self.assertEqual(both.stderr, "cxxrun: --numa-binding and --cpu-bind exclude each other: drop one of them\n")
-        unknown = self.run_job("--numa-binding", "nodes", "true")
-        self.assertEqual(unknown.code, 100)
+        unknown = self.run_job("--numa-binding", "nodes", "true", code=100)
         self.assertIn("node, socket, exclusive or core-complex is expected", unknown.stderr)
 
 

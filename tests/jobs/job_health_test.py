@@ -26,8 +26,7 @@ class Health(JobCase):
 
     def test_a_check_that_passes_runs_before_the_workers_with_its_variables(self):
         agent = self.run_job("--nproc-per-node", "2", "--rdzv-id", "job7", "--health-check", self.NOTE + "echo all well",
-                             self.program)
-        self.assertEqual(agent.code, 0, agent.stderr)
+                             self.program, code=0)
         words = [event[2] for event in self.events()]
         self.assertEqual(words, ["check", "start", "start"])
         _, _, _, host, run_id, local = self.events("check")[0]
@@ -98,22 +97,19 @@ class Health(JobCase):
 
     def test_a_check_that_hangs_is_killed_with_everything_it_started(self):
         agent = self.run_job("--health-check", "echo waiting for the GPU; sleep 1000 & setsid sleep 1000 & wait",
-                             "--health-check-timeout", "0.5", self.program)
-        self.assertEqual(agent.code, 112, agent.stderr)
+                             "--health-check-timeout", "0.5", self.program, code=112)
         self.assertIn("health check: still ran after 0.5 s: waiting for the GPU", agent.stderr)
         self.assertEqual(self.events("start"), [])
 
     def test_it_runs_again_before_each_restart(self):
         self.program = self.worker("note start\nexit 3")
-        agent = self.run_job("--max-restarts", "2", "--health-check", self.NOTE, self.program)
-        self.assertEqual(agent.code, 3, agent.stderr)
+        self.run_job("--max-restarts", "2", "--health-check", self.NOTE, self.program, code=3)
         self.assertEqual([event[:3:2] for event in self.events()],
                          [(g, word) for g in (1, 2, 3) for word in ("check", "start")])
 
     def test_a_node_that_fails_before_a_restart_does_not_start_again(self):
         self.program = self.worker("note start\nexit 3")
-        agent = self.run_job("--health-check", self.NOTE + "test $CXXRUN_GENERATION = 1", self.program)
-        self.assertEqual(agent.code, 112, agent.stderr)
+        agent = self.run_job("--health-check", self.NOTE + "test $CXXRUN_GENERATION = 1", self.program, code=112)
         self.assertIn("excluded", agent.stderr)
         self.assertEqual(len(self.events("start")), 1)
 
@@ -130,8 +126,7 @@ class Health(JobCase):
         agent.wait()  # tearDown finds what is left over
 
     def test_a_check_that_leaves_a_process_behind_passes_without_it(self):
-        agent = self.run_job("--health-check", "setsid sleep 1000 & true", self.program)
-        self.assertEqual(agent.code, 0, agent.stderr)
+        self.run_job("--health-check", "setsid sleep 1000 & true", self.program, code=0)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,9 @@ class Files(JobCase):
         super().setUp()
         self.logs = self.path("logs")
 
-    def run_logged(self, program, *arguments, workers=2):
-        return self.run_job("--standalone", "--log-dir", self.logs, "--nproc-per-node", str(workers), *arguments, program)
+    def run_logged(self, program, *arguments, workers=2, **more):
+        return self.run_job("--standalone", "--log-dir", self.logs, "--nproc-per-node", str(workers), *arguments, program,
+                            **more)
 
     def found(self):
         """{path below the run's directory: text} of the workers' files."""
@@ -30,8 +31,7 @@ class Files(JobCase):
 
     def test_redirected_streams_go_to_files_named_by_generation_and_local_rank_only(self):
         program = self.worker('echo "out $RANK"; echo "err $RANK" >&2; test $CXXRUN_GENERATION = 2')
-        job = self.run_logged(program, "-r", "3")
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_logged(program, "-r", "3", code=0)
         files = self.found()
         for generation in (1, 2):
             for rank in (0, 1):
@@ -49,8 +49,7 @@ class Files(JobCase):
             program = self.worker('[ $CXXRUN_GENERATION = 2 ] && echo forged && exit 0\n'
                                   'next=$(echo $TORCHELASTIC_ERROR_FILE | sed s/attempt_1.*/attempt_2/)/0; mkdir -p $next\n'
                                   'ln -s $DIR/precious $next/stdout.log; exit 3')
-            job = self.run_logged(program, *flags, workers=1)
-            self.assertEqual(job.code, 0, job.stderr)
+            job = self.run_logged(program, *flags, workers=1, code=0)
             self.assertRegex(job.stderr, r"cannot write .*/attempt_2/0/stdout\.log.*: Too many levels of symbolic links")
             self.assertEqual(read(self.path("precious")), "as it was")
 
@@ -116,17 +115,15 @@ class Files(JobCase):
 
     def test_a_second_run_deletes_nothing_of_the_first(self):
         for text in ("first", "second"):
-            job = self.run_job("--standalone", "--rdzv-id", "same", "--log-dir", self.logs, "-r", "3",
-                               self.worker(f"echo {text}"))
-            self.assertEqual(job.code, 0, job.stderr)
+            self.run_job("--standalone", "--rdzv-id", "same", "--log-dir", self.logs, "-r", "3",
+                         self.worker(f"echo {text}"), code=0)
         texts = [read(name) for name in glob.glob(f"{self.logs}/*/attempt_1/0/stdout.log")]
         self.assertEqual(sorted(texts), ["first\n", "second\n"])
 
     def test_the_verdict_is_in_the_log_directory_as_json(self):
         self.make_gate("never")
-        job = self.run_logged(self.worker("test $RANK = 0 || { echo broken >&2; exit 9; }\ngate never"),
-                              "--max-restarts", "0")
-        self.assertEqual(job.code, 9)
+        self.run_logged(self.worker("test $RANK = 0 || { echo broken >&2; exit 9; }\ngate never"),
+                        "--max-restarts", "0", code=9)
         [file] = glob.glob(f"{self.logs}/*/verdict.json")
         verdict = json.loads(read(file))
         self.assertEqual((verdict["verdict"], verdict["exit_code"], verdict["generation"]), ("worker failed", 9, 1))
@@ -157,8 +154,7 @@ class Folded(JobCase):
         return ranks, folded
 
     def test_equal_lines_of_eight_workers_are_folded_and_none_is_lost(self):
-        job = self.run_job("--standalone", "--nproc-per-node", "8", *self.python_worker(self.COUNT))
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_job("--standalone", "--nproc-per-node", "8", *self.python_worker(self.COUNT), code=0)
         ranks, folded = self.expand(job.stdout)
         self.assertGreater(folded, 0)
         for rank, lines in ranks.items():
@@ -171,8 +167,7 @@ class Folded(JobCase):
 
     def test_what_is_held_stands_before_the_report(self):
         job = self.run_job("--standalone", "--nproc-per-node", "8", "--max-restarts", "0",
-                           self.worker("echo the last words >&2; exit 3"))
-        self.assertEqual(job.code, 3)
+                           self.worker("echo the last words >&2; exit 3"), code=3)
         before, report = job.stderr.split("=" * 72, 1)
         self.assertIn("the last words", before)
         self.assertNotRegex(report, r"(?m)^\[")
@@ -194,8 +189,7 @@ class Console(JobCase):
 
     def test_100000_lines_of_four_workers_arrive_whole_on_console_and_in_files(self):
         job = self.run_job("--standalone", "--nproc-per-node", "4", "-t", "1", "--log-dir", self.path("logs"),
-                           *self.python_worker(self.FLOOD))
-        self.assertEqual(job.code, 0, job.stderr)
+                           *self.python_worker(self.FLOOD), code=0)
         self.check_flood(job.stdout.splitlines())
         for rank in range(4):
             [file] = glob.glob(self.path(f"logs/*/attempt_1/{rank}/stdout.log"))
@@ -203,8 +197,7 @@ class Console(JobCase):
 
     def test_100000_lines_arrive_whole_without_files(self):
         job = self.run_job("--standalone", "--nproc-per-node", "4", "--log-dir", "/dev/null",
-                           *self.python_worker(self.FLOOD))
-        self.assertEqual(job.code, 0, job.stderr)
+                           *self.python_worker(self.FLOOD), code=0)
         self.check_flood(job.stdout.splitlines())
 
     def test_a_last_line_without_newline_arrives_before_the_others_next_line(self):
@@ -212,14 +205,13 @@ class Console(JobCase):
         self.assertEqual(sorted(job.stdout.splitlines()), [f"[{HOST}:0] last of 0", f"[{HOST}:1] last of 1"])
 
     def test_the_words_of_a_worker_that_is_killed_arrive(self):
-        job = self.run_job("--standalone", "--max-restarts=0", self.worker('echo before; printf "cut off"; kill -9 $$'))
-        self.assertEqual(job.code, 137)
+        job = self.run_job("--standalone", "--max-restarts=0", self.worker('echo before; printf "cut off"; kill -9 $$'),
+                           code=137)
         self.assertEqual(job.stdout, f"[{HOST}:0] before\n[{HOST}:0] cut off\n")
 
     def test_a_grandchild_that_keeps_the_pipe_does_not_keep_the_job(self):
         program = self.worker("(trap '' TERM HUP; note child; sleep 1000) &\necho parent")
-        job = self.run_job("--standalone", program)
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_job("--standalone", program, code=0)
         self.assertEqual(job.stdout, f"[{HOST}:0] parent\n")
 
     def test_a_failure_is_acted_upon_while_nobody_reads_the_console(self):
@@ -265,8 +257,7 @@ sys.exit(GENERATION == "1")""")
 
 class Trouble(JobCase):
     def assert_refused(self, *arguments, names, **more):
-        job = self.run_job("--standalone", *arguments, self.worker("note ran"), **more)
-        self.assertEqual(job.code, 111, job.stderr)
+        job = self.run_job("--standalone", *arguments, self.worker("note ran"), **more, code=111)
         self.assertEqual(len(job.stderr.splitlines()), 1, job.stderr)
         for text in names:
             self.assertIn(text, job.stderr)
@@ -283,9 +274,8 @@ class Trouble(JobCase):
         self.assert_refused("--log-dir", where, names=(where, "--log-dir"))
 
     def test_without_a_temporary_directory_there_is_still_tmp(self):
-        job = self.run_job("--standalone", self.worker('note "$TORCHELASTIC_ERROR_FILE"'),
-                           env={"TMPDIR": self.path("missing")})
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_job("--standalone", self.worker('note "$TORCHELASTIC_ERROR_FILE"'),
+                     env={"TMPDIR": self.path("missing")}, code=0)
         file = self.events()[0][2]
         self.assertTrue(file.startswith("/tmp/cxxrun-"), file)
         self.assertFalse(os.path.exists(file.rsplit("/", 3)[0]))
@@ -296,8 +286,7 @@ class Trouble(JobCase):
         job = self.run_job("--standalone", "--max-restarts", "1", "--nproc-per-node", "2", "--log-dir", logs, "-r", "3",
                            "--health-check", "true", self.worker(
                                'test $CXXRUN_GENERATION = 2 && echo "second $RANK" && exit 4\n'
-                               "test $RANK = 0 || gate never\nmv $DIR/logs $DIR/away; exit 3"))
-        self.assertEqual(job.code, 4, job.stderr)
+                               "test $RANK = 0 || gate never\nmv $DIR/logs $DIR/away; exit 3"), code=4)
         said = [line for line in job.stderr.splitlines() if "attempt_2" in line]
         self.assertEqual(len(said), 1, job.stderr)
         self.assertRegex(said[0], r"cannot create the log directory .*: No such file or directory")
@@ -317,8 +306,7 @@ class Trouble(JobCase):
         tiny = self.mount_tiny()
         program = self.python_worker("for i in range(5000): print(i, 'x' * 60)\nnote('done')")
         for how, shown in (("-t", 5000), ("-r", 0)):
-            job = self.run_job("--standalone", "--max-restarts=0", how, "1", "--log-dir", tiny, *program)
-            self.assertEqual(job.code, 0, job.stderr)
+            job = self.run_job("--standalone", "--max-restarts=0", how, "1", "--log-dir", tiny, *program, code=0)
             self.assertEqual(len(self.events("done")), 1)
             self.assertEqual(len(job.stdout.splitlines()), shown)
             said = [line for line in job.stderr.splitlines() if tiny in line]

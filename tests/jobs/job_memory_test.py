@@ -26,8 +26,7 @@ class Memory(JobCase):
         return self.python_worker(FETCH + body)
 
     def run_ok(self, *arguments):
-        job = self.run_job("--standalone", *arguments)
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_job("--standalone", *arguments, code=0)
         return {rank: words for _, rank, *words in self.events()}
 
     def test_workers_of_a_node_share_what_has_the_same_key(self):
@@ -44,8 +43,7 @@ class Memory(JobCase):
     def test_a_new_generation_has_a_new_socket_and_empty_memory(self):
         body = ("fd = fetch(1)\nnote('size', os.fstat(fd).st_size, NAME)\nos.ftruncate(fd, 4096)\n"
                 "sys.exit(GENERATION == '1')\n")
-        job = self.run_job("--standalone", "--max-restarts", "1", *self.program(body))
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_job("--standalone", "--max-restarts", "1", *self.program(body), code=0)
         first, second = self.events("size")
         self.assertEqual((first[3], second[3]), ("0", "0"))
         self.assertNotEqual(first[4], second[4])
@@ -56,8 +54,7 @@ class Memory(JobCase):
                 "links = [os.readlink(agent + fd) for fd in os.listdir(agent)]\n"
                 "note(sum('memfd:cxxrun' in link for link in links))\n"
                 "note(fetch(3))\n")
-        job = self.run_job("--standalone", *self.program(body))
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_job("--standalone", *self.program(body), code=0)
         kinds, count, why = self.events()
         self.assertEqual(kinds[2:], ("str", "int"))
         self.assertEqual(count[2], "16")
@@ -76,8 +73,7 @@ class Memory(JobCase):
         self.assertEqual(self.run_ok("--nproc-per-node", "2", *self.program(body)), {0: ["int"], 1: ["int"]})
 
     def test_the_name_of_an_outer_cxxrun_is_replaced(self):
-        job = self.run_job("--standalone", self.worker('note "$CXXRUN_SEGMENT"'), env={"CXXRUN_SEGMENT": "outer"})
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_job("--standalone", self.worker('note "$CXXRUN_SEGMENT"'), env={"CXXRUN_SEGMENT": "outer"}, code=0)
         (_, _, name), = self.events()
         self.assertRegex(name, r"/cxxrun-\d+-\w{6}/[0-9a-f]{16}$")
 

@@ -37,8 +37,7 @@ class Evidence(JobCase):
         told, dies = self.dying_like("cuda_illegal_access")
         self.make_gate("never")
         job = self.run_job("--standalone", "--nproc-per-node", "4", "--max-restarts", "0", "--log-dir", self.path("logs"),
-                           "-t", "2", self.worker(f"test $RANK = 2 || gate never\n{dies}"))
-        self.assertEqual(job.code, 128 + signal.SIGABRT, job.stderr)
+                           "-t", "2", self.worker(f"test $RANK = 2 || gate never\n{dies}"), code=128 + signal.SIGABRT)
         report = report_of(job)
         self.assertIn(f"  why:           {told}\n", report)
         self.assertIn("    | … 15 frames\n", report)
@@ -55,8 +54,7 @@ class Evidence(JobCase):
 
     def test_a_python_program_that_a_signal_ends_says_where_it_was(self):
         program = self.python_worker("import ctypes\ndef breaks():\n    ctypes.string_at(0)\nbreaks()")
-        job = self.run_job("--standalone", "--max-restarts", "0", *program)
-        self.assertEqual(job.code, 128 + signal.SIGSEGV, job.stderr)
+        job = self.run_job("--standalone", "--max-restarts", "0", *program, code=128 + signal.SIGSEGV)
         self.assertRegex(report_of(job), r"  why: +Fatal Python error: Segmentation fault; File .*ctypes.*line \d+ in")
         job = self.run_job("--standalone", "--max-restarts", "0", *program, env={"PYTHONFAULTHANDLER": ""})
         self.assertNotIn("  why: ", report_of(job))
@@ -109,8 +107,8 @@ class Evidence(JobCase):
 
 class ErrorFiles(JobCase):
     def fails_with(self, script):
-        job = self.run_job("--standalone", "--max-restarts", "0", self.worker(f"E=$TORCHELASTIC_ERROR_FILE\n{script}\nexit 1"))
-        self.assertEqual(job.code, 1, job.stderr)
+        job = self.run_job("--standalone", "--max-restarts", "0", self.worker(f"E=$TORCHELASTIC_ERROR_FILE\n{script}\nexit 1"),
+                           code=1)
         return report_of(job)
 
     def test_the_exception_in_an_error_file_counts_where_stderr_has_none(self):
@@ -152,8 +150,7 @@ class Leavers(JobCase):
         job = self.run_job("--standalone", "--nproc-per-node", "2", self.worker(
             "test $RANK = 1 || exit 0\n(trap '' TERM; note one; exec sleep 60) &\n"
             "setsid sh -c 'echo 1 1 two >>$DIR/events; exec sleep 61' &\n"
-            "until test $(cat $DIR/events | wc -l) = 2; do sleep 0.01; done"))
-        self.assertEqual(job.code, 0, job.stderr)
+            "until test $(cat $DIR/events | wc -l) = 2; do sleep 0.01; done"), code=0)
         self.assertRegex(job.stderr, r"warning: killed 2 processes that rank 1 had left: \S.* \(\d+\), \S.* \(\d+\);")
         self.assertIn("sleep 60 (", job.stderr)
         self.assertIn("sleep 61 (", job.stderr)
@@ -176,8 +173,7 @@ class ErrorFile(JobCase):
     def test_where_it_cannot_be_written_a_line_says_so_and_the_job_ends_as_it_would(self):
         job = self.run_job("--standalone", "--max-restarts", "0",
                            self.worker("echo '{\"message\": \"x\"}' >\"$TORCHELASTIC_ERROR_FILE\"; exit 3"),
-                           env={"TORCHELASTIC_ERROR_FILE": self.path("no/reply.json")})
-        self.assertEqual(job.code, 3, job.stderr)
+                           env={"TORCHELASTIC_ERROR_FILE": self.path("no/reply.json")}, code=3)
         self.assertIn(f"cannot write {self.path('no/reply.json')}: No such file or directory", job.stderr)
 
     def test_a_pipe_that_nobody_reads_holds_no_job_up(self):
@@ -185,8 +181,7 @@ class ErrorFile(JobCase):
         os.mkfifo(reply)
         job = self.run_job("--standalone", "--max-restarts", "0",
                            self.worker("echo '{\"message\": \"x\"}' >\"$TORCHELASTIC_ERROR_FILE\"; exit 3"),
-                           env={"TORCHELASTIC_ERROR_FILE": reply})
-        self.assertEqual(job.code, 3, job.stderr)
+                           env={"TORCHELASTIC_ERROR_FILE": reply}, code=3)
         self.assertIn(f"cannot write {reply}: No such device or address", job.stderr)
 
 

@@ -35,7 +35,7 @@ class Requeue(JobCase):
         os.chmod(self.path("bin/scontrol"), 0o755)
 
     def run_until_stopped(self, state, *options, restarts=0, program=None, number=signal.SIGTERM, env=None,
-                          requeue=True):
+                          requeue=True, code=None):
         with open(self.path("shown"), "w") as f:
             f.write("JobId=7 JobName=a b " + state.format(restarts=restarts) + " Command=x\n")
         seen = len(self.events("up"))
@@ -45,15 +45,13 @@ class Requeue(JobCase):
         self.await_events(seen + 1, "up")
         if number:
             os.kill(job.pid, number)
-        job.code = job.wait()
-        return job
+        return self.ended(job, code)
 
     def asked(self):
         return read(self.path("asked")).splitlines()
 
     def test_a_job_at_its_time_limit_is_requeued_once(self):
-        job = self.run_until_stopped(TIME_LIMIT)
-        self.assertEqual(job.code, 143)
+        job = self.run_until_stopped(TIME_LIMIT, code=143)
         self.assertEqual(self.asked(), ["show job -o 7", "requeue 7"])
         self.assertIn(f"uid {os.getuid()}: time limit reached\n", job.stderr)
         self.assertIn("requeue of job 7: the time limit is reached", job.stderr)
@@ -71,8 +69,7 @@ class Requeue(JobCase):
                          rf"until the next run starts: scontrol update JobId=7 ExcNodeList=lab3,{host}\n")
         self.assertEqual(len(read(self.path(".cxxrun/requeue/lab-7")).splitlines()), 4)
         fine = self.worker("note up", "fine")
-        last = self.run_until_stopped(RUNNING, restarts=2, program=fine, number=0)
-        self.assertEqual(last.code, 0)
+        last = self.run_until_stopped(RUNNING, restarts=2, program=fine, number=0, code=0)
         self.assertIn(f"the next time: sbatch --exclude={host}\n", last.stderr)
 
     def test_what_an_exit_code_says_is_not_held_against_the_node(self):
@@ -127,8 +124,7 @@ class Requeue(JobCase):
         self.assertEqual(codes, [143, 115])
         self.assertEqual([line for line in self.asked() if line.startswith("requeue")], ["requeue 7"])
         saving = self.worker("mkdir -p $DIR/checkpoints; : > $DIR/checkpoints/$$\nnote up\ngate never", "saving")
-        job = self.run_until_stopped(TIME_LIMIT, "--max-requeues", "1", *progress, restarts=2, program=saving)
-        self.assertEqual(job.code, 143)
+        self.run_until_stopped(TIME_LIMIT, "--max-requeues", "1", *progress, restarts=2, program=saving, code=143)
         self.assertEqual(self.asked()[-1], "requeue 7")
 
     def test_the_history_lies_in_the_log_directory_when_there_is_one(self):

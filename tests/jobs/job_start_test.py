@@ -13,8 +13,7 @@ IS_IT_THERE = "; is the path right, and its file system mounted on this node?"
 
 class Start(jobs.JobCase):
     def run_ok(self, *arguments, **more):
-        job = self.run_job(*arguments, **more)
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_job(*arguments, **more, code=0)
         return job
 
     def script_with(self, name, first_line, mode=0o755, then="echo ran"):
@@ -32,8 +31,7 @@ class Start(jobs.JobCase):
         self.assertEqual((dry.code, len(dry.stderr.splitlines())), (code, 1), dry.stderr)
         self.assertIn(why, dry.stderr)
         self.assertIn(place, dry.stderr)
-        job = self.run_job("--standalone", *command, **more)
-        self.assertEqual(job.code, code, job.stderr)
+        job = self.run_job("--standalone", *command, **more, code=code)
         self.assertIn(why, job.stderr)
         self.assertIn(place, job.stderr)
         self.assertNotIn("restart 1", job.stderr)
@@ -151,8 +149,7 @@ class Start(jobs.JobCase):
     def test_a_dry_run_finds_a_log_directory_that_cannot_be_made(self):
         with open(self.path("file"), "w"):
             pass
-        job = self.run_job("--dry-run", "--standalone", "--log-dir", self.path("file/logs"), "true")
-        self.assertEqual(job.code, 111, job.stderr)
+        job = self.run_job("--dry-run", "--standalone", "--log-dir", self.path("file/logs"), "true", code=111)
         self.assertIn("a part of this path is not a directory", job.stderr)
 
 

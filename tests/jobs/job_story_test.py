@@ -45,8 +45,7 @@ class StoryCase(JobCase):
 class OneNode(StoryCase):
     def test_a_job_that_succeeds_leaves_its_story_and_says_where(self):
         logs = self.path("logs")
-        job = self.run_job("--standalone", "--nproc-per-node", "2", "--log-dir", logs, self.worker("note up"))
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_job("--standalone", "--nproc-per-node", "2", "--log-dir", logs, self.worker("note up"), code=0)
         events, directory, verdict = self.story(logs)
         self.assertEqual(self.kinds(events), ["node_joined", "formed", "started", "ended", "verdict"])
         self.assert_adds_up(verdict, events)
@@ -61,8 +60,8 @@ class OneNode(StoryCase):
 
     def test_what_the_runtime_spends_on_checkpoints_is_a_part_of_its_own(self):
         logs = self.path("logs")
-        job = self.run_job("--standalone", "--nproc-per-node", "2", "--log-dir", logs, "--no-python", ASTRAY_WORKER, "saves")
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_job("--standalone", "--nproc-per-node", "2", "--log-dir", logs, "--no-python", ASTRAY_WORKER, "saves",
+                     code=0)
         events, _, verdict = self.story(logs)
         self.assert_adds_up(verdict, events)
         self.assertTrue(verdict["account"]["steps_known"])
@@ -71,8 +70,7 @@ class OneNode(StoryCase):
         self.assertEqual(spent.index("training") + 1, spent.index("checkpoint"), spent)
 
     def test_without_a_log_directory_nothing_is_kept(self):
-        job = self.run_job("--standalone", "--log-level", "debug", self.worker("note up"))
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_job("--standalone", "--log-level", "debug", self.worker("note up"), code=0)
         self.assertIn("the record of the job is not kept", job.stderr)
         self.assertEqual(glob.glob(self.path("**/events.jsonl"), recursive=True), [])
 
@@ -80,8 +78,7 @@ class OneNode(StoryCase):
         logs = self.path("logs")
         self.make_gate("never")
         program = self.worker('test $CXXRUN_GENERATION != 3 || exit 0\ntest $RANK = 0 || exit 3\ngate never')
-        job = self.run_job("--standalone", "--nproc-per-node", "2", "--log-dir", logs, program)
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_job("--standalone", "--nproc-per-node", "2", "--log-dir", logs, program, code=0)
         events, directory, verdict = self.story(logs)
         self.assertEqual(self.kinds(events), ["node_joined", "formed", "started", "worker_failed", "stop", "ended",
                                               "restart", "formed", "started", "worker_failed", "stop", "ended",

@@ -24,8 +24,7 @@ class OneNode(JobCase):
     def environments(self, *arguments, env=None):
         """The environment of each worker of a job that runs `env`."""
         program = self.worker('env > "$DIR/env.$RANK"')
-        job = self.run_job(*arguments, program, env=env)
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_job(*arguments, program, env=env, code=0)
         ranks = sorted(int(name[4:]) for name in os.listdir(self.dir) if name.startswith("env."))
         result = [dict(line.split("=", 1) for line in jobs.read(self.path(f"env.{rank}")).splitlines() if "=" in line)
                   for rank in ranks]
@@ -76,8 +75,7 @@ class OneNode(JobCase):
 
     def test_the_program_gets_its_own_options_untouched(self):
         program = self.worker('for a in "$@"; do note "arg:$a"; done')
-        job = self.run_job("--standalone", "--", program, "--nproc-per-node", "9", "--", "-x", "${local_rank}")
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_job("--standalone", "--", program, "--nproc-per-node", "9", "--", "-x", "${local_rank}", code=0)
         self.assertEqual([event[2] for event in self.events()],
                          ["arg:--nproc-per-node", "arg:9", "arg:--", "arg:-x", "arg:0"])
 
@@ -183,15 +181,14 @@ class Restarts(JobCase):
     def test_a_signal_is_named_in_the_report_and_in_the_exit_code(self):
         program = self.worker("test $RANK = 1 && kill -SEGV $$\ngate never")
         self.make_gate("never")
-        job = self.run_job("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", program)
-        self.assertEqual(job.code, 128 + signal.SIGSEGV, job.stderr)
+        job = self.run_job("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", program,
+                           code=128 + signal.SIGSEGV)
         self.assertIn("signal 11 (SIGSEGV)", job.stderr)
 
     def test_the_report_shows_the_message_of_torchs_error_file(self):
         program = self.worker('echo \'{"message": {"message": "ValueError: no such layer", "extraInfo":'
                               ' {"py_callstack": "Traceback", "timestamp": "1"}}}\' > "$TORCHELASTIC_ERROR_FILE"\nexit 1')
-        job = self.run_job("--standalone", "--max-restarts", "0", program)
-        self.assertEqual(job.code, 1)
+        job = self.run_job("--standalone", "--max-restarts", "0", program, code=1)
         self.assertIn("ValueError: no such layer", job.stderr)
 
     def test_workers_that_failed_of_themselves_are_folded_under_the_first(self):
@@ -290,14 +287,12 @@ class ExitCodes(JobCase):
         self.assertEqual(each(code, fatal), [128 + number for number in fatal])
 
     def test_a_program_that_is_not_there_is_127_without_a_restart(self):
-        job = self.run_job("--standalone", self.path("nothing"))
-        self.assertEqual(job.code, 127)
+        job = self.run_job("--standalone", self.path("nothing"), code=127)
         self.assertIn(self.path("nothing"), job.stderr)
         self.assertIn("restarts used: 0 of 3", job.stderr)
 
     def test_a_script_that_is_not_there_is_127_without_a_restart(self):
-        job = self.run_job("--standalone", self.path("nothing.py"))
-        self.assertEqual(job.code, 127)
+        job = self.run_job("--standalone", self.path("nothing.py"), code=127)
         self.assertIn("cannot read the script '%s'" % self.path("nothing.py"), job.stderr)
         self.assertIn("restarts used: 0 of 3", job.stderr)
 
@@ -305,14 +300,12 @@ class ExitCodes(JobCase):
         with open(self.path("data"), "w") as f:
             f.write("no program")
         for kind in (self.path("data"), self.dir):
-            job = self.run_job("--standalone", kind)
-            self.assertEqual(job.code, 126, job.stderr)
+            job = self.run_job("--standalone", kind, code=126)
             self.assertIn(kind, job.stderr)
             self.assertIn("restarts used: 0 of 3", job.stderr)
 
     def test_a_worker_that_exits_with_127_itself_is_restarted(self):
-        job = self.run_job("--standalone", "--max-restarts=1", "sh", "-c", "exit 127")
-        self.assertEqual(job.code, 127)
+        job = self.run_job("--standalone", "--max-restarts=1", "sh", "-c", "exit 127", code=127)
         self.assertIn("restarts used: 1 of 1", job.stderr)
 
     def test_a_program_missing_on_one_node_only_ends_the_job_on_both(self):

@@ -39,8 +39,8 @@ class Refusals(Warm):
                     self.skipTest("/dev/kmsg cannot be read")
                 if name == "mapped" and not BLOCK:
                     self.skipTest("no block device can be read")
-                job = self.run_warm(self.script("note('start', 'fractions' in sys.modules)"), warm="fractions," + self.module(body))
-                self.assertEqual(job.code, 0, job.stderr)
+                job = self.run_warm(self.script("note('start', 'fractions' in sys.modules)"), warm="fractions," + self.module(body),
+                                    code=0)
                 self.assert_executed(job, why)
                 self.assertEqual(self.events("start")[-1][3], "False")
 
@@ -49,8 +49,7 @@ class Refusals(Warm):
                "thread.start()\nthread.join()\n" \
                "import socket\nsocket.socket().close()\n" \
                "held = [tempfile.TemporaryFile(dir='/dev/shm'), open('/dev/ptmx', 'rb'), open('/dev/urandom', 'rb')]"
-        job = self.run_warm(self.script("note('start', 'trouble' in sys.modules)"), warm=self.module(body))
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_warm(self.script("note('start', 'trouble' in sys.modules)"), warm=self.module(body), code=0)
         self.assertEqual([event[3] for event in self.events("start")], ["True"], job.stderr)
 
     def test_a_command_that_is_no_python_script_is_executed_and_that_is_said(self):
@@ -62,8 +61,8 @@ class Refusals(Warm):
                            (["python3"], "the workers' command names neither a script that ends in .py nor a module")):
             with self.subTest(words):
                 # A shim for Python is a script, whose shell runs nothing where a filter forbids faccessat2.
-                job = self.run_job("--standalone", "--warm=fractions", "--no-python", *words, env={"PATH": "/usr/bin:/bin"})
-                self.assertEqual(job.code, 0, job.stderr)
+                job = self.run_job("--standalone", "--warm=fractions", "--no-python", *words, env={"PATH": "/usr/bin:/bin"},
+                                   code=0)
                 self.assertIn("--warm has no effect: " + why, job.stderr)
 
     def test_what_stands_in_front_of_python_is_named_and_runs_it(self):
@@ -75,15 +74,13 @@ class Refusals(Warm):
             os.chmod(self.path(wrapper), 0o755)
             with self.subTest(wrapper):
                 job = self.run_job("--standalone", "--warm=fractions", "--no-python", *words.split(), "python3", script,
-                                   env={"PATH": self.dir + ":/usr/bin:/bin"})
-                self.assertEqual(job.code, 0, job.stderr)
+                                   env={"PATH": self.dir + ":/usr/bin:/bin"}, code=0)
                 self.assertIn(f"--warm has no effect: the workers' command begins with '{wrapper}' and not with Python", job.stderr)
         self.assertEqual(len(self.events("start")), 3)
 
     def test_names_that_are_no_modules_are_refused(self):
         for word in ("a-b", "a,,b", ".a", "1a", "a b"):
-            job = self.run_job("--standalone", "--warm=" + word, "true")
-            self.assertEqual(job.code, 100, job.stderr)
+            job = self.run_job("--standalone", "--warm=" + word, "true", code=100)
             self.assertIn("--warm " + word, job.stderr)
             self.assertIn("names of Python modules are expected", job.stderr)
 

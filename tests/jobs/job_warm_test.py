@@ -105,10 +105,8 @@ class Warm(JobCase):
         env = {"PYTHON_EXEC": "/usr/bin/python3", "PYTHONPATH": self.dir, **(env or {})}
         return self.start(*options, script, *arguments, env=env, **more)
 
-    def run_warm(self, *arguments, **more):
-        job = self.begin(*arguments, **more)
-        job.code = job.wait()
-        return job
+    def run_warm(self, *arguments, code=None, **more):
+        return self.ended(self.begin(*arguments, **more), code)
 
     def zygotes(self, job):
         return [pid for pid in children(job.agent_pid()) if "cxxrun: warm" in read(f"/proc/{pid}/cmdline")]
@@ -135,8 +133,7 @@ class Sight(Warm):
         told = {}
         for name, warm in (("warm", CHEAP), ("executed", None)):
             job = self.run_warm(script, "--nproc-per-node", "2", "--cpu-bind", "share", *options, warm=warm, env={"TELL": name},
-                                arguments=["--lr", "a b", "${local_rank}", ""])
-            self.assertEqual(job.code, 0, job.stderr)
+                                arguments=["--lr", "a b", "${local_rank}", ""], code=0)
             for rank in (0, 1):
                 was, told[name, rank] = json.loads(read(self.path(f"{name}{rank}")))
                 self.assertEqual(was, bool(warm))
@@ -159,16 +156,15 @@ class Sight(Warm):
     def test_two_draw_different_random_numbers(self):
         body = "import multiprocessing, random, tempfile, uuid, secrets\nnote('drew', random.random(), tempfile.mktemp(), " \
                "uuid.uuid4(), secrets.token_hex(4), bytes(multiprocessing.current_process().authkey).hex())"
-        job = self.run_warm(self.script(body), "--nproc-per-node", "2", warm="random,tempfile,uuid,secrets,multiprocessing")
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_warm(self.script(body), "--nproc-per-node", "2", warm="random,tempfile,uuid,secrets,multiprocessing",
+                      code=0)
         one, two = self.events("drew")
         self.assertFalse(set(one[3:]) & set(two[3:]))
 
     def test_twenty_thousand_callbacks_of_ctypes_work(self):
         body = "import ctypes\nkind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)\n" \
                "made = [kind(lambda x, n=n: x + n) for n in range(20000)]\nnote('sum', sum(f(1) for f in made))"
-        job = self.run_warm(self.script(body), warm="ctypes")
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_warm(self.script(body), warm="ctypes", code=0)
         self.assertEqual(self.events("sum")[0][3], "200010000")
 
     def test_each_reads_and_writes_what_it_is_given(self):
@@ -187,8 +183,7 @@ class Sight(Warm):
                            "ctypes.CDLL(None).printf(b'of C\\n')")
         script = self.script("import ctypes, gc\nctypes.CDLL(None).fflush(None)\nassert gc.get_freeze_count()")
         job = self.run_warm("/usr/bin/python3", "--nproc-per-node", "2", "--no-python", warm=name, arguments=[script],
-                            env={"PYTHONUNBUFFERED": ""})  # no -u, either
-        self.assertEqual(job.code, 0, job.stderr)
+                            env={"PYTHONUNBUFFERED": ""}, code=0)  # no -u, either
         for words in ("of Python", "of stderr", "of C"):
             self.assertEqual((job.stdout + job.stderr).count(words), 1, job.stdout + job.stderr)
 
@@ -197,15 +192,14 @@ class Sight(Warm):
         script = self.script("")
         with open(script, "w") as file:
             file.write(f"import {name}\nopened = {name}.opened[:]\nimport os\nopen(os.environ['DIR'] + '/opened', 'w').write(repr(opened))")
-        job = self.run_warm(script, warm=name)
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_warm(script, warm=name, code=0)
         self.assertEqual([path for path in eval(read(self.path("opened"))) if not path.startswith("/proc/self/")], [])
 
     def test_the_package_cxxrun_is_installed_in_each_worker_where_it_can_be_imported(self):
         self.module("def install():\n    with open(DIR + '/events', 'a') as f:\n        f.write('1 %s installed %d\\n' % "
                     "(os.environ['RANK'], os.getpid()))\n    raise ValueError('afterwards')", "cxxrun")
-        job = self.run_warm(self.script("note('start', os.getpid())"), "--nproc-per-node", "2", "--watch", "off")
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_warm(self.script("note('start', os.getpid())"), "--nproc-per-node", "2", "--watch", "off",
+                            code=0)
         self.assertEqual([event[1::2] for event in sorted(self.events("installed"))],
                          [event[1::2] for event in sorted(self.events("start"))])
         self.assertIn("cxxrun.install() has failed: ValueError('afterwards')", job.stderr)
@@ -298,8 +292,8 @@ class Generations(Warm):
         for forks in (1, 2):
             with self.subTest(forks=forks):
                 name = self.in_forked("os.kill(os.getpid(), 9)", forks)
-                job = self.run_warm(self.script(f"note('start', '{name}' in sys.modules)"), "--nproc-per-node", "2", warm=name)
-                self.assertEqual(job.code, 0, job.stderr)
+                job = self.run_warm(self.script(f"note('start', '{name}' in sys.modules)"), "--nproc-per-node", "2", warm=name,
+                                    code=0)
                 self.assertEqual([event[3] for event in self.events("start")], ["False", "False"])
                 self.assertIn("local rank 1 could not be forked, or was killed at once: it is executed", job.stderr)
                 os.remove(self.path("events"))
@@ -312,8 +306,7 @@ class Generations(Warm):
                            "        text = open('/proc/%s/status' % pid).read()\n"
                            "        if int(text.split('\\nvoluntary_ctxt_switches:')[1].split()[0]) > 9 or 'State:\\tZ' in text:\n"
                            "            break")
-        job = self.run_warm(self.script(f"note('start', '{name}' in sys.modules)"), warm=name)
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_warm(self.script(f"note('start', '{name}' in sys.modules)"), warm=name, code=0)
         self.assertEqual(self.events("start")[0][3], "True", job.stderr)
 
     def test_a_stop_between_the_fork_and_the_adoption_leaves_nobody(self):
@@ -356,8 +349,7 @@ class Generations(Warm):
     def test_a_health_check_leaves_the_warm_python_alone(self):
         body = "note('start', 'fractions' in sys.modules)\nif GENERATION == '1':\n    sys.exit(1)"
         job = self.run_warm(self.script(body), "--nproc-per-node", "2", "--max-restarts", "1", "--restart-delay", "0", "--health-check",
-                            'echo "$CXXRUN_GENERATION 0 check" >> "$DIR/events"')
-        self.assertEqual(job.code, 0, job.stderr)
+                            'echo "$CXXRUN_GENERATION 0 check" >> "$DIR/events"', code=0)
         self.assertEqual(len(self.events("check")), 2)
         self.assertEqual([event[3] for event in self.events("start", 2)], ["True", "True"], job.stderr)
 
@@ -392,8 +384,8 @@ class Generations(Warm):
         for later, has in (("", "True"), ("raise ValueError", "False"), ("import sys\nsys.exit('no word')", "False")):
             with self.subTest(later):
                 self.module(later, "torch/_dynamo")
-                job = self.run_warm(self.script("note('start', 'torch' in sys.modules, 'torch._dynamo' in sys.modules)"), warm="torch")
-                self.assertEqual(job.code, 0, job.stderr)
+                job = self.run_warm(self.script("note('start', 'torch' in sys.modules, 'torch._dynamo' in sys.modules)"), warm="torch",
+                                    code=0)
                 self.assertEqual([event[3:5] for event in self.events("start")], [("True", has)])
                 self.assertNotIn("--warm", job.stderr)
                 os.remove(self.path("events"))
@@ -412,8 +404,7 @@ class Generations(Warm):
                                       "threading.Thread(target=time.sleep, args=(99,), daemon=True).start()")
         job = self.run_warm(self.script("note('start', 'slow' in sys.modules, 'threaded' in sys.modules)\nimport slow, threaded\n"
                                         "sys.exit(GENERATION != '3')"),
-                            "--max-restarts", "2", "--restart-delay", "0", warm="auto", env=env)
-        self.assertEqual(job.code, 0, job.stderr)
+                            "--max-restarts", "2", "--restart-delay", "0", warm="auto", env=env, code=0)
         self.assertIn("importing threaded has started threads (1), which a fork does not copy", job.stderr)
         self.assertIn("--warm=auto: the next warm Python leaves out threaded", job.stderr)
         self.assertEqual([event[3:5] for event in self.events("start")],

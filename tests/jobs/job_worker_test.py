@@ -14,8 +14,7 @@ from jobs import JobCase
 
 class Worker(JobCase):
     def run_ok(self, *arguments, **more):
-        job = self.run_job("--standalone", *arguments, **more)
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_job("--standalone", *arguments, **more, code=0)
         return job
 
     def words(self):
@@ -145,9 +144,8 @@ class Worker(JobCase):
         self.assertEqual(self.words(), {0: ["0" * 16, "0" * 16]})
 
     def test_a_caller_that_ignores_its_children_changes_nothing(self):
-        job = self.run_job("--standalone", "--max-restarts=0", "sh", "-c", "exit 5",
-                           preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
-        self.assertEqual(job.code, 5, job.stderr)
+        self.run_job("--standalone", "--max-restarts=0", "sh", "-c", "exit 5",
+                     preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN), code=5)
 
     def test_the_limit_of_open_files_is_the_callers(self):
         program = self.worker('note "$(ulimit -n)"')
@@ -216,8 +214,7 @@ note("connected")"""
 
     def test_a_fixed_master_port_is_used_in_every_generation(self):
         program = self.worker('note "$MASTER_PORT"; test $CXXRUN_GENERATION = 3')
-        job = self.run_job("--master-port", str(self.port), program)
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_job("--master-port", str(self.port), program, code=0)
         self.assertEqual(self.events(), [(g, 0, str(self.port)) for g in (1, 2, 3)])
 
     def test_dry_run_starts_nothing(self):

@@ -112,8 +112,7 @@ class Places(JobCase):
         helper = shlex.join(self.python_worker(REGISTER + "note('helper', *(register()[1] for _ in range(20)))", "helper.py"))
         program = self.python_worker(REGISTER + f"link, said = register()\nnote('program', os.getpid(), said)\n"
                                      f"os.system({helper!r})\n", "program.py")
-        job = self.run_job("--standalone", *wrappers.SHELL, *program)
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_job("--standalone", *wrappers.SHELL, *program, code=0)
         (_, _, _, pid, said), = self.events("program")
         self.assertEqual(said, "in")
         self.assertEqual([e[3:] for e in self.events("helper")], [(f"pid_{pid}_is_registered_in_its_place",) * 20])
@@ -123,8 +122,7 @@ class Places(JobCase):
 
     def test_who_comes_after_the_first_has_ended_has_the_place(self):
         program = shlex.join(self.python_worker(REGISTER + "note('program', register()[1])"))
-        job = self.run_job("--standalone", "--no-python", self.worker(f"{program}\n{program}", "wrapper"))
-        self.assertEqual(job.code, 0, job.stderr)
+        self.run_job("--standalone", "--no-python", self.worker(f"{program}\n{program}", "wrapper"), code=0)
         self.assertEqual([said for *_, said in self.events("program")], ["in", "in"])
 
 

@@ -263,10 +263,15 @@ class JobCase(unittest.TestCase):
         first.says("waiting for nodes" if nnodes == "2" else "waiting for more")
         return first, self.start_node(*arguments, nnodes=nnodes, **more)
 
-    def run_job(self, *arguments, **more):
-        agent = self.start(*arguments, **more)
+    def ended(self, agent, code=None):
+        """The agent, once it has ended. `code`: what its exit code must be."""
         agent.code = agent.wait()
+        if code is not None:
+            self.assertEqual(agent.code, code, agent.stderr)
         return agent
+
+    def run_job(self, *arguments, code=None, **more):
+        return self.ended(self.start(*arguments, **more), code)
 
     def assert_codes(self, codes, *agents):
         found = [agent.wait() for agent in agents]

@@ -275,8 +275,7 @@ class InSlurm(Rendezvous):
         rendezvous = self.start_rendezvous(env=self.job)
         rendezvous.kill()
         rendezvous.wait()
-        agent = self.run_job(self.worker("note start"), env=step(0))
-        self.assertEqual(agent.code, 0, agent.stderr)
+        agent = self.run_job(self.worker("note start"), env=step(0), code=0)
         self.assertIn(f"{self.file()} is ignored: ", agent.stderr)
         # One that is of an earlier run of the job is not even tried.
         agent = self.run_job(self.worker("note start"), env=step(0, SLURM_RESTART_COUNT="1"))
@@ -290,8 +289,7 @@ class InSlurm(Rendezvous):
         with open(self.file(), "w") as f:
             json.dump(content, f)
         os.chmod(self.file(), 0o600)
-        agent = self.run_job(self.worker("note start"), env=step(0))
-        self.assertEqual(agent.code, 0, agent.stderr)
+        agent = self.run_job(self.worker("note start"), env=step(0), code=0)
         self.assertIn(f"this is any run at port {content['port']}, not job lab-12", agent.stderr)
         self.assertNotIn("generation", self.said)
         self.end(other)
@@ -299,15 +297,13 @@ class InSlurm(Rendezvous):
     def test_garbage_in_its_place_is_named_and_ignored(self):
         os.makedirs(os.path.dirname(self.file()))
         os.mkfifo(self.file())
-        agent = self.run_job(self.worker("note start"), env=step(0))
-        self.assertEqual(agent.code, 0, agent.stderr)
+        agent = self.run_job(self.worker("note start"), env=step(0), code=0)
         self.assertIn(f"{self.file()} is no regular file", agent.stderr)
         os.remove(self.file())
         with open(self.file(), "w") as f:
             f.write("{" * 100000)
         os.chmod(self.file(), 0o600)
-        agent = self.run_job(self.worker("note start"), env=step(0))
-        self.assertEqual(agent.code, 0, agent.stderr)
+        agent = self.run_job(self.worker("note start"), env=step(0), code=0)
         self.assertIn(f"{self.file()} is no discovery file", agent.stderr)
 
     def test_one_that_others_may_read_is_named_and_ignored(self):
@@ -316,12 +312,10 @@ class InSlurm(Rendezvous):
         self.assertRegex(json.loads(read(self.file()))["key"], "^[0-9a-f]{64}$")
         for mode in (0o640, 0o604):
             os.chmod(self.file(), mode)
-            agent = self.run_job(self.worker("note start"), env=step(0))
-            self.assertEqual(agent.code, 0, agent.stderr)
+            agent = self.run_job(self.worker("note start"), env=step(0), code=0)
             self.assertIn(f"{self.file()} can be accessed by other users: remove it; it is ignored", agent.stderr)
             self.assertNotIn("generation", self.said)
-            joins = self.run_job("--join", "12", *SOON, self.worker("note start"), env=step(1))
-            self.assertEqual(joins.code, LOST)
+            joins = self.run_job("--join", "12", *SOON, self.worker("note start"), env=step(1), code=LOST)
             self.assertIn("can be accessed by other users", joins.stderr)
         self.end(rendezvous)
 
@@ -405,8 +399,7 @@ class Join(Rendezvous):
 
     def test_a_job_in_which_nothing_runs_cannot_be_joined(self):
         rendezvous = self.start_rendezvous(env=self.job)
-        agent = self.run_job("--join", "12", *SOON, self.program)
-        self.assertEqual(agent.code, LOST, agent.stderr)
+        agent = self.run_job("--join", "12", *SOON, self.program, code=LOST)
         self.assertIn("there is no run here to join", agent.stderr)
         self.end(rendezvous)
 
@@ -414,8 +407,7 @@ class Join(Rendezvous):
         rendezvous = self.start_rendezvous(env=self.job)
         steps = [self.start("--nnodes", "1:2", self.program, env=step(number)) for number in (0, 1)]
         self.await_events(2, "start")
-        agent = self.run_job("--join", "12", self.program)
-        self.assertEqual(agent.code, USAGE, agent.stderr)
+        agent = self.run_job("--join", "12", self.program, code=USAGE)
         self.assertRegex(agent.stderr, r"several steps run here: 12\.[01], 12\.[01]; say which one with --join")
         late = self.start("--join", "12.1", self.program)
         wait_until(lambda: len([e for e in self.events() if e[3] == "2" and e[5] == "12.1"]) == 2, "it is in step 1")

@@ -50,8 +50,8 @@ class Restarts(JobCase):
     def test_a_program_that_asks_where_nobody_answers_is_started_once_whatever_max_restarts_says(self):
         for body, words in (("breakpoint()\nprint('behind it')", DEBUGGER_QUITS),
                             ("input('name? ')", "EOFError: EOF when reading a line")):
-            job = self.run_job("--standalone", "--max-restarts", "2", *self.python_worker(f"note('start')\n{body}"))
-            self.assertEqual(job.code, 1, job.stderr)
+            job = self.run_job("--standalone", "--max-restarts", "2", *self.python_worker(f"note('start')\n{body}"),
+                               code=1)
             self.assertEqual(self.started(), [1])
             self.assertIn(f"not restarted: {words}", job.stderr)
             self.assertIn("advice:        `--stdin rank0` gives cxxrun's standard input to rank 0", job.stderr)
@@ -63,8 +63,7 @@ class Restarts(JobCase):
         for body, starts in (("raise RuntimeError('training failed') from error", [1]),
                              ("sys.exit(str(error))", [1, 2])):
             program = self.python_worker("note('start')\nimport sys\n" + refused + body)
-            job = self.run_job("--standalone", "--max-restarts", "1", *program, env=env)
-            self.assertEqual(job.code, 1, job.stderr)
+            job = self.run_job("--standalone", "--max-restarts", "1", *program, env=env, code=1)
             self.assertEqual(self.started(), starts)
             self.assertEqual("not restarted: cxxrun.RefusedError: Elastic: no" in job.stderr, len(starts) == 1)
             os.unlink(self.path("events"))
@@ -96,27 +95,24 @@ class Restarts(JobCase):
 
     def test_the_variable_of_torchrun_gives_max_restarts_too(self):
         program = self.worker("note start\nexit 3")
-        job = self.run_job("--standalone", "--restart-delay", "0", program, env={"PET_MAX_RESTARTS": "3"})
-        self.assertEqual(job.code, 3, job.stderr)
+        self.run_job("--standalone", "--restart-delay", "0", program, env={"PET_MAX_RESTARTS": "3"}, code=3)
         self.assertEqual(self.started(), [1, 2, 3, 4])
 
     def test_a_program_that_is_not_there_is_started_again_with_max_restarts_alone(self):
-        job = self.run_job("--standalone", "--max-restarts", "2", "--restart-delay", "0", self.path("nothing"))
-        self.assertEqual(job.code, 127, job.stderr)
+        job = self.run_job("--standalone", "--max-restarts", "2", "--restart-delay", "0", self.path("nothing"),
+                           code=127)
         self.assertIn("restarts used: 2 of 2", job.stderr)
         self.assertIn("worker could not be started", job.stderr)
 
     def test_three_failures_that_look_the_same_are_enough(self):
         program = self.worker('note start\necho "step $RANDOM of pid $$: no memory" >&2\nexit 3')
-        job = self.run_job("--standalone", "--restart-delay", "0", "--log-dir", self.path("logs"), program)
-        self.assertEqual(job.code, 3, job.stderr)
+        job = self.run_job("--standalone", "--restart-delay", "0", "--log-dir", self.path("logs"), program, code=3)
         self.assertEqual(self.started(), [1, 2, 3])
         self.assertIn("failed the same way three times", job.stderr)
 
     def test_three_that_differ_are_not(self):
         program = self.worker("note start\nexit $CXXRUN_GENERATION")
-        job = self.run_job("--standalone", "--restart-delay", "0", program)
-        self.assertEqual(job.code, 4, job.stderr)
+        job = self.run_job("--standalone", "--restart-delay", "0", program, code=4)
         self.assertIn("no restart left", job.stderr)
 
     def test_the_wait_is_said_and_a_job_that_is_told_to_end_does_not_wait(self):

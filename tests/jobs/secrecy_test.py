@@ -81,8 +81,7 @@ class Processes(Secrecy):
                 self.assert_clean(path)
 
     def test_a_secret_in_an_argument_is_refused_and_not_repeated(self):
-        job = self.run_job("--standalone", "--rdzv-conf", f"secret={self.secret}", self.worker("note ran"))
-        self.assertEqual(job.code, 100, job.stderr)
+        job = self.run_job("--standalone", "--rdzv-conf", f"secret={self.secret}", self.worker("note ran"), code=100)
         self.assertIn("name a file of mode 0600 in CXXRUN_SECRET_FILE", job.stderr)
         self.assertNotIn(self.secret, job.stderr)
         self.assertEqual(self.events(), [])

@@ -37,16 +37,14 @@ class Surroundings(JobCase):
         program = self.worker(WORKER)
         options = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "0", program]
         before = len(self.events("ran"))
-        job = self.within(setup, *options, env={"FAIL": "0", **(env or {})}, preexec_fn=preexec_fn)
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.within(setup, *options, env={"FAIL": "0", **(env or {})}, preexec_fn=preexec_fn, code=0)
         self.assertEqual(sorted(event[1] for event in self.events("ran")[before:]), [0, 1])
         warnings = [line for line in job.stderr.splitlines() if "warning" in line or "error" in line]
         self.assertEqual(len(warnings), len(said), job.stderr)
         for words in said:
             self.assertIn(words, job.stderr)
         failed = self.within(setup.replace("mkdir", "mkdir -p"), *options, env={"FAIL": "3", **(env or {})},
-                             preexec_fn=preexec_fn)
-        self.assertEqual(failed.code, 3, failed.stderr)
+                             preexec_fn=preexec_fn, code=3)
         self.assertIn("exit code 3", failed.stderr)
 
     def doctor(self, setup="", **more):
@@ -90,8 +88,7 @@ class Surroundings(JobCase):
         setup = READ_ONLY % ("none", "none")
         where = {"TMPDIR": self.path("none")}
         self.works(setup, env=where)  # in /tmp
-        job = self.within(setup.replace("mkdir", "mkdir -p"), "--dry-run", "--standalone", "true", env=where)
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.within(setup.replace("mkdir", "mkdir -p"), "--dry-run", "--standalone", "true", env=where, code=0)
         logs = self.doctor(setup, env=where)["logs"]
         self.assertEqual((logs["grade"], logs["found"][-15:]), ("warning", "; jobs use /tmp"), logs)
         neither = {"TMPDIR": None, "DIR": "/mnt/dir", "FROM": self.dir, "BIN": os.path.dirname(jobs.CXXRUN), "FAIL": "0"}
@@ -101,8 +98,7 @@ class Surroundings(JobCase):
         self.assertEqual(self.doctor(NO_TMP, env=neither)["logs"]["grade"], "failure")
         job = self.within(NO_TMP, "--dry-run", "--standalone", "/mnt/dir/worker", env=neither)
         self.line(job, 111, "choose a --log-dir that you may write to")
-        job = self.within(NO_TMP, "--standalone", "--log-dir", "/mnt/dir/logs", "/mnt/dir/worker", env=neither)
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.within(NO_TMP, "--standalone", "--log-dir", "/mnt/dir/logs", "/mnt/dir/worker", env=neither, code=0)
         self.assertIn("no directory for sockets in TMPDIR or /tmp", job.stderr)
 
     def test_a_quota_of_cpu_time_bounds_the_threads_of_workers(self):

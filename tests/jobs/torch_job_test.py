@@ -68,8 +68,7 @@ class Training(TorchCase):
         self.assert_codes([0, 0], *agents)
         self.assert_trained(4, 2, *agents)
         os.unlink(self.path("checkpoint.pt"))
-        alone = self.run_job("--standalone", "--nproc-per-node=2", *self.arguments(4))
-        self.assertEqual(alone.code, 0, alone.stderr)
+        alone = self.run_job("--standalone", "--nproc-per-node=2", *self.arguments(4), code=0)
         self.assert_trained(4, 2, alone)
         lines = [sorted(re.findall(r"(?:loss|weights) (\S+)", "".join(a.stdout for a in group)))
                  for group in (agents, [alone])]
@@ -103,8 +102,7 @@ class Training(TorchCase):
 
     def test_an_exception_is_shown_with_its_message_from_torchs_error_file(self):
         job = self.run_job("--standalone", "--nproc-per-node=2", "--max-restarts=0", TRAIN, "--steps", "2",
-                           "--checkpoint", "/nowhere/checkpoint.pt")
-        self.assertEqual(job.code, 1, job.stderr)
+                           "--checkpoint", "/nowhere/checkpoint.pt", code=1)
         report = job.stderr[job.stderr.index("=" * 72):]
         self.assertRegex(report, r"exception: +RuntimeError: Parent directory /nowhere does not exist")
 
@@ -135,8 +133,7 @@ class Training(TorchCase):
     def test_a_module_run_with_m_trains_as_well(self):
         directory, name = os.path.split(os.path.splitext(TRAIN)[0])
         job = self.run_job("--standalone", "--nproc-per-node=2", "-m", name, *self.arguments(2)[1:],
-                           env={"PYTHONPATH": directory})
-        self.assertEqual(job.code, 0, job.stderr)
+                           env={"PYTHONPATH": directory}, code=0)
         self.assert_trained(2, 2, job)
 
 

@@ -15,8 +15,7 @@ COMPLETIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sc
 
 class Flags(JobCase):
     def run_alone(self, *arguments, workers=2, **more):
-        job = self.run_job("--standalone", "--nproc-per-node", str(workers), *arguments, **more)
-        self.assertEqual(job.code, 0, job.stderr)
+        job = self.run_job("--standalone", "--nproc-per-node", str(workers), *arguments, **more, code=0)
         return job
 
     def test_each_worker_is_local_rank_0_of_its_own_device(self):
@@ -93,8 +92,7 @@ class Flags(JobCase):
 class BadInput(JobCase):
     def refused(self, text, *arguments, env=None):
         with self.subTest(text):
-            job = self.run_job("--standalone", *arguments, self.worker("note ran"), env=env)
-            self.assertEqual(job.code, 100, job.stderr)
+            job = self.run_job("--standalone", *arguments, self.worker("note ran"), env=env, code=100)
             self.assertEqual(len(job.stderr.splitlines()), 1, job.stderr)
             self.assertIn(text, job.stderr)
             self.assertEqual(self.events(), [])
@@ -115,8 +113,8 @@ class BadInput(JobCase):
         self.refused("it may be --duplicate-stdout-filters or --duplicate-stderr-filters", "--duplicate", "a")
 
     def test_a_script_of_run_path_that_is_not_there_is_named(self):
-        job = self.run_job("--standalone", "--nproc-per-node=1", "--max-restarts=0", "--run-path", "/nowhere/script")
-        self.assertEqual(job.code, 127, job.stderr)
+        job = self.run_job("--standalone", "--nproc-per-node=1", "--max-restarts=0", "--run-path", "/nowhere/script",
+                           code=127)
         self.assertIn("cannot read the script '/nowhere/script'", job.stderr)
 
 

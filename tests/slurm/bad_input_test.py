@@ -41,8 +41,7 @@ def setUpModule():
 class BadInput(SlurmCase):
     def assert_refused(self, command, said):
         """Both nodes say the same, each in one line, and nothing was started."""
-        done = self.srun("-N2", *command, "touch", self.path("started"))
-        self.assertEqual(done.code, 100, done)
+        done = self.srun("-N2", *command, "touch", self.path("started"), code=100)
         lines = sorted(line for line in done.err.splitlines() if not line.startswith("srun: "))
         self.assertEqual(len(lines), 2, done)
         for line in lines:

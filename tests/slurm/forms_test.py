@@ -71,8 +71,7 @@ class OneTaskPerNode(FormCase):
         for form, workers in GPU_FORMS.items():
             with self.subTest(form=form):
                 self.forget()
-                done = self.srun("-N2", "--ntasks-per-node=1", *form.split(), "cxxrun", self.train)
-                self.assertEqual(done.code, 0, done)
+                done = self.srun("-N2", "--ntasks-per-node=1", *form.split(), "cxxrun", self.train, code=0)
                 self.check(form, workers, done.out)
                 self.tell(f"srun -N2 --ntasks-per-node=1 {form} cxxrun ./train", workers)
 
@@ -89,28 +88,24 @@ class OneTaskPerNode(FormCase):
         for form, workers in GPU_FORMS.items():
             with self.subTest(form=form):
                 self.forget()
-                done = self.salloc("-N2", "--ntasks-per-node=1", *form.split(), "srun", "cxxrun", self.train)
-                self.assertEqual(done.code, 0, done)
+                done = self.salloc("-N2", "--ntasks-per-node=1", *form.split(), "srun", "cxxrun", self.train, code=0)
                 self.check(form, workers, done.out)
                 self.tell(f"salloc -N2 --ntasks-per-node=1 {form}; in it: srun cxxrun ./train", workers)
 
     def test_a_single_node(self):
-        done = self.srun("--gpus-per-node=4", "cxxrun", self.train)
-        self.assertEqual(done.code, 0, done)
+        done = self.srun("--gpus-per-node=4", "cxxrun", self.train, code=0)
         self.assert_job(done.out, 4)
         self.row("zero flags, one task per node", "srun --gpus-per-node=4 cxxrun ./train", "4 workers on one node")
 
     def test_a_step_on_a_subset_of_the_nodes(self):
         done = self.salloc("-N4", "srun", "-N2", "-n2", "-w", "node2,node4", "cxxrun", "--nproc-per-node", "2",
-                           self.train)
-        self.assertEqual(done.code, 0, done)
+                           self.train, code=0)
         self.assert_job(done.out, 2, 2, on=["node2", "node4"])
         self.row("steps", "salloc -N4; in it: srun -N2 -n2 -w node2,node4 cxxrun --nproc-per-node 2 ./train",
                  "a job of those two nodes, 2 workers on each")
 
     def test_an_unprivileged_user(self):
-        done = self.srun("-N2", "--gpus-per-node=2", "cxxrun", self.train, user="nobody")
-        self.assertEqual(done.code, 0, done)
+        done = self.srun("-N2", "--gpus-per-node=2", "cxxrun", self.train, user="nobody", code=0)
         self.assert_job(done.out, 2, 2)
         self.row("zero flags, one task per node", "srun -N2 --gpus-per-node=2 cxxrun ./train, as an ordinary user",
                  "2 workers on each node")
@@ -120,16 +115,14 @@ class OneTaskPerNode(FormCase):
         for tool in ("sh", "hostname"):
             os.symlink(f"/usr/bin/{tool}", self.path(f"tools/{tool}"))
         env = {"PATH": f"{self.cluster.base}/bin:{self.path('tools')}"}
-        done = self.login("/usr/bin/srun", "-N2", "--gpus-per-node=2", "cxxrun", self.train, env=env)
-        self.assertEqual(done.code, 0, done)
+        done = self.login("/usr/bin/srun", "-N2", "--gpus-per-node=2", "cxxrun", self.train, env=env, code=0)
         self.assert_job(done.out, 2, 2)
         self.row("zero flags, one task per node",
                  "srun -N2 --gpus-per-node=2 cxxrun ./train, without Slurm's commands in PATH",
                  "2 workers on each node: nothing but the variables of the step is used")
 
     def test_a_failure_on_any_node_is_the_exit_code(self):
-        done = self.srun("-N2", "cxxrun", "sh", "-c", "[ $RANK = 0 ] || exit 7; sleep 100")
-        self.assertEqual(done.code, 7, done)
+        self.srun("-N2", "cxxrun", "sh", "-c", "[ $RANK = 0 ] || exit 7; sleep 100", code=7)
         self.row("steps", "srun -N2 cxxrun ./train, where rank 1 exits with 7", "exit code 7, everything stopped")
 
 
@@ -154,15 +147,13 @@ class SeveralTasksPerNode(FormCase):
         return ["sh", "-c", f"TASK=$SLURM_PROCID:$SLURM_LOCALID exec cxxrun {self.train}"]
 
     def test_each_task_sees_all_gpus_of_the_node(self):
-        done = self.srun("-N2", "--ntasks-per-node=2", "--gpus-per-node=2", *self.task())
-        self.assertEqual(done.code, 0, done)
+        done = self.srun("-N2", "--ntasks-per-node=2", "--gpus-per-node=2", *self.task(), code=0)
         self.assertEqual(set(self.assert_tasks(done.out, 2, 2, own=False)), {"0,1"})
         self.row("zero flags, one task per GPU", "srun -N2 --ntasks-per-node=2 --gpus-per-node=2 cxxrun ./train",
                  "1 worker per task, RANK=SLURM_PROCID, LOCAL_RANK=SLURM_LOCALID, LOCAL_WORLD_SIZE=2")
 
     def test_each_task_sees_a_gpu_of_its_own(self):
-        done = self.srun("-N2", "--ntasks-per-node=4", "--gpus-per-task=1", *self.task())
-        self.assertEqual(done.code, 0, done)
+        done = self.srun("-N2", "--ntasks-per-node=4", "--gpus-per-task=1", *self.task(), code=0)
         gpus = self.assert_tasks(done.out, 4, 4, own=True)
         self.assertEqual(sorted(gpus), sorted(2 * expected("one GPU of each of four tasks")))
         self.assertEqual(done.err.count("LOCAL_RANK is 0"), 1, done)
@@ -185,15 +176,13 @@ class SeveralTasksPerNode(FormCase):
                  "srun cxxrun ./train", "1 worker per task, LOCAL_RANK=0")
 
     def test_uneven_tasks(self):
-        done = self.srun("-N3", "-n5", *self.task())
-        self.assertEqual(done.code, 0, done)
+        done = self.srun("-N3", "-n5", *self.task(), code=0)
         self.assert_tasks(done.out, 3, 1, 1, own=False)
         self.row("zero flags, one task per GPU", "srun -N3 -n5 cxxrun ./train (tasks: 3, 1, 1)",
                  "5 workers, LOCAL_WORLD_SIZE 3, 1 and 1")
 
     def test_more_workers_per_task_are_refused(self):
-        done = self.srun("-N2", "--ntasks-per-node=2", "cxxrun", "--nproc-per-node", "2", self.train)
-        self.assertEqual(done.code, 100, done)
+        done = self.srun("-N2", "--ntasks-per-node=2", "cxxrun", "--nproc-per-node", "2", self.train, code=100)
         self.assertIn("use srun --ntasks-per-node=1", done.err)
         self.row("refused", "srun -N2 --ntasks-per-node=2 cxxrun --nproc-per-node 2 ./train",
                  "exit 100: use srun --ntasks-per-node=1, or drop --nproc-per-node")
@@ -252,8 +241,7 @@ class UnlikeNodes(FormCase):
     cluster_options = {"gpus": [4, 2]}
 
     def test_each_node_starts_as_many_workers_as_it_has_gpus(self):
-        done = self.srun("-N2", "-n2", "--gpus=6", "cxxrun", self.train)
-        self.assertEqual(done.code, 0, done)
+        done = self.srun("-N2", "-n2", "--gpus=6", "cxxrun", self.train, code=0)
         self.assert_job(done.out, 4, 2)
         self.row("zero flags, one task per node", "srun -N2 --gpus=6 cxxrun ./train, on nodes with 4 and 2 GPUs",
                  "4 workers on the one, 2 on the other, WORLD_SIZE 6")
@@ -264,13 +252,11 @@ class UnderCgroup(FormCase):
     cluster_options = {"nodes": 2, "proctrack": "cgroup"}
 
     def test_one_task_per_node(self):
-        done = self.srun("-N2", "--gpus-per-node=2", "cxxrun", self.train)
-        self.assertEqual(done.code, 0, done)
+        done = self.srun("-N2", "--gpus-per-node=2", "cxxrun", self.train, code=0)
         self.assert_job(done.out, 2, 2)
 
     def test_one_task_per_gpu(self):
-        done = self.srun("-N2", "--ntasks-per-node=2", "--gpus-per-node=2", "cxxrun", self.train)
-        self.assertEqual(done.code, 0, done)
+        done = self.srun("-N2", "--ntasks-per-node=2", "--gpus-per-node=2", "cxxrun", self.train, code=0)
         self.assert_job(done.out, 2, 2)
 
 

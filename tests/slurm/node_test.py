@@ -23,8 +23,7 @@ class Cpus(SlurmCase):
 
     def test_the_workers_of_a_node_share_its_cpus_by_default(self):
         typed = "srun -N2 cxxrun --nproc-per-node 2 ./train"
-        done = self.srun("-N2", "cxxrun", "--nproc-per-node", "2", self.program)
-        self.assertEqual(done.code, 0, done)
+        self.srun("-N2", "cxxrun", "--nproc-per-node", "2", self.program, code=0)
         self.assertEqual(len(self.counts()), 4)
         self.assertEqual(sum(self.counts()), 2 * len(CPUS))
         self.row("CPUs", typed, "each worker has half of the CPUs of its node")

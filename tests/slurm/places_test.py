@@ -32,8 +32,7 @@ class Places(SlurmCase):
         for mode in ("per-worker", "keep"):
             with self.subTest(mode=mode):
                 done = self.srun("-N2", "--ntasks-per-node=1", "cxxrun", "--max-restarts", "0", "--slurm-env", mode,
-                                 train, env={"PET_NNODES": "2"})
-                self.assertEqual(done.code, 0, done)
+                                 train, env={"PET_NNODES": "2"}, code=0)
                 self.assertIn("below a worker of cxxrun", done.out + done.err)
         told = [tuple(event[3:]) for event in self.events("inner")]
         self.assertEqual(sorted(told), sorted([("2", "1"), ("2", "1"), ("2", "2"), ("2", "2")] * 2), told)
@@ -45,8 +44,7 @@ class Places(SlurmCase):
         self.await_events(2, "up")
         beside = ("--overlap", f"--jobid={job}", "--nodes=1", "--ntasks=1")
         def shown():
-            done = self.srun(*beside, "cxxrunctl", "status", job)
-            self.assertEqual(done.code, 0, done)
+            done = self.srun(*beside, "cxxrunctl", "status", job, code=0)
             return done.out if "\nnode1 " in done.out and "\nnode2 " in done.out else None
         out = slurm_case.wait_until(shown, "both nodes are told of", pause=slurm_case.PAUSE)
         self.assertRegex(out, rf"^{job}\.0 runs for .*: its program has reported no training step yet\n")
@@ -58,19 +56,16 @@ class Places(SlurmCase):
         self.assertEqual(self.login("ip", *closed).code, 0)  # the agents' ports; those of srun and slurmd are open
         self.addCleanup(self.login, "ip", *(word.replace("add", "del") for word in closed))
         for words in ((), ("status",), ("status", job), (f"{job}.0",)):
-            away = self.login("cxxrunctl", *words)
-            self.assertEqual(away.code, 0, away)
+            away = self.login("cxxrunctl", *words, code=0)
             self.assertRegex(away.out, rf"^{job}\.0 runs for ")
         away = self.login("cxxrunctl", "stacks", "all", job)
         self.assertRegex(away.out, r"^ranks 0-1: pid \d+ \(\w+\), state S", away)
-        away = self.login("cxxrunctl", "logs", "1", job)
-        self.assertEqual(away.code, 0, away)
+        away = self.login("cxxrunctl", "logs", "1", job, code=0)
         self.assertIn("I am 1\n", away.out)
         self.assertNotIn("I am 0\n", away.out)
         self.check_page(job)
         self.check_top(job)
-        away = self.login("cxxrunctl", "status", "99999")
-        self.assertEqual(away.code, 113, away)
+        away = self.login("cxxrunctl", "status", "99999", code=113)
         self.assertIn("no job 99999 of yours runs on this node, and squeue lists none elsewhere", away.err)
         self.open_gate("hold")
         self.wait_job(job, "COMPLETED")
@@ -106,8 +101,7 @@ class Places(SlurmCase):
         self.assertEqual((len(screen), max(map(len, screen)) <= 80), (24, True), screen)
 
     def test_a_shell_beside_the_allocation_is_told_where_its_workers_run(self):
-        done = self.salloc("-N1", "cxxrun", "true")
-        self.assertEqual(done.code, 0, done)
+        done = self.salloc("-N1", "cxxrun", "true", code=0)
         self.assertIn("which is no node of the Slurm job", done.err)
         self.assertIn("start cxxrun with srun", done.err)
         done = self.salloc("-N1", "srun", "cxxrun", "true")
@@ -117,8 +111,8 @@ class Places(SlurmCase):
         with open(self.path("typed"), "w") as typed:
             typed.write("cxxrun --nproc-per-node 2 sh -c 'echo alone $WORLD''_SIZE' </dev/null\n"
                         "srun --overlap cxxrun sh -c 'echo both $WORLD''_SIZE' </dev/null\nexit\n")
-        done = self.login("sh", "-c", "script -qec 'srun -N2 -n2 --pty bash --norc -i' /dev/null <typed", guard=30)
-        self.assertEqual(done.code, 0, done)
+        done = self.login("sh", "-c", "script -qec 'srun -N2 -n2 --pty bash --norc -i' /dev/null <typed", guard=30,
+                          code=0)
         self.assertIn("typed into the shell of srun --pty", done.out)
         self.assertIn("alone 2", done.out)
         self.assertEqual(done.out.count("both 2"), 2, done)

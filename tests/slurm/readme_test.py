@@ -42,8 +42,7 @@ class Readme(SlurmCase):
 
     def test_the_first_line_under_srun(self):
         line = typed(README, "srun cxxrun train.py")
-        done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", f"--gpus-per-node={GPUS}", "sh", "-c", line)
-        self.assertEqual(done.code, 0, done)
+        self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", f"--gpus-per-node={GPUS}", "sh", "-c", line, code=0)
         self.assertEqual(self.ranks(), self.of(2 * GPUS))
         self.row("README", line, "one job of all nodes, a worker for each GPU")
 
@@ -90,8 +89,8 @@ class Readme(SlurmCase):
         done = self.login("salloc", "-Q", "-N2", "sh", "-c", line)
         self.assertIn("all 2 reported", done.out, done)
         self.assertIn("MUNGE          works between the nodes", done.out)
-        done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", "sh", "-c", "srun cxxrun --dry-run train.py")
-        self.assertEqual(done.code, 0, done)
+        done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", "sh", "-c", "srun cxxrun --dry-run train.py",
+                          code=0)
         self.assertEqual(done.out.count("\nexecutes     /usr/bin/python3\n"), 2, done)
         self.assertEqual(self.ranks(), [])
 
@@ -99,8 +98,8 @@ class Readme(SlurmCase):
         for line, happened in (("srun cxxrun --log-dir logs --tee 3 train.py", "a log of each rank"),
                                ("srun cxxrun --hang-timeout 300 train.py", "the job")):
             self.assertIn(f"`{line}`", NEEDS)
-            done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", f"--gpus-per-node={GPUS}", "sh", "-c", line)
-            self.assertEqual(done.code, 0, done)
+            done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", f"--gpus-per-node={GPUS}", "sh", "-c", line,
+                              code=0)
             self.row("examples/slurm", line, happened)
         self.assertEqual(len(self.events("of")), 2 * 2 * GPUS)
         self.assertEqual(len(list(pathlib.Path(self.path("logs")).rglob("stdout.log"))), 2 * GPUS)

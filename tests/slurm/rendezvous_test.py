@@ -162,8 +162,7 @@ class Join(SlurmCase):
         self.row("--join", "--rdzv-id ID --rdzv-endpoint HOST:PORT in a second step", "the same")
 
     def test_a_job_that_is_not_there_is_named_with_where_was_looked(self):
-        done = self.srun("-N1", "cxxrun", "--join", "4711", "--rdzv-conf", "join_timeout=1", self.program)
-        self.assertEqual(done.code, 113, done)
+        done = self.srun("-N1", "cxxrun", "--join", "4711", "--rdzv-conf", "join_timeout=1", self.program, code=113)
         self.assertIn("--join 4711: no such job can be joined (looked in ", done.err)
         self.row("--join", "--join of a job that is not there", "exit code 113 after `join_timeout` (30 s), with a line that says where was looked")
 

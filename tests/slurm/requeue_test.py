@@ -77,8 +77,7 @@ class Requeue(RequeueCase):
         wait_until(lambda: self.job(job)["JobState"] == "PENDING", "pending",
                    pause=slurm_case.PAUSE)
         line = [text for text in self.output(job).splitlines() if "scontrol update" in text][-1]
-        done = self.login(*line[line.index("scontrol update"):].split())
-        self.assertEqual(done.code, 0, done)
+        self.login(*line[line.index("scontrol update"):].split(), code=0)
         self.scontrol("update", "PartitionName=all", "State=UP")
         self.await_run(2)
         self.assertEqual(self.job(job)["NodeList"], "node[1,3]")
@@ -118,8 +117,7 @@ class Requeue(RequeueCase):
         self.assertIn("not requeued: Slurm refuses for this job", self.output(job))
 
     def test_a_job_of_srun_alone_cannot_be_requeued(self):
-        done = self.srun("-N1", "cxxrun", "--requeue", "--time-limit", "0:02", self.program)
-        self.assertEqual(done.code, 143)
+        done = self.srun("-N1", "cxxrun", "--requeue", "--time-limit", "0:02", self.program, code=143)
         self.assertIn("not requeued: only a batch job can be; submit it with sbatch", done.err)
 
     def cluster_name(self):

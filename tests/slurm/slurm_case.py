@@ -161,9 +161,12 @@ class SlurmCase(jobs.JobCase):
                jobs.MARKER: self.marker, **(extra or {})}
         return {name: value for name, value in env.items() if value is not None}
 
-    def login(self, *argv, env=None, guard=GUARD, user=None):
-        """Runs a command on the login node, in the directory of the test."""
-        return self.cluster.run(LOGIN, list(argv), guard=guard, cwd=self.dir, env=self.environment(env), user=user)
+    def login(self, *argv, env=None, guard=GUARD, user=None, code=None):
+        """Runs a command on the login node, in the directory of the test. `code`: what its exit code must be."""
+        done = self.cluster.run(LOGIN, list(argv), guard=guard, cwd=self.dir, env=self.environment(env), user=user)
+        if code is not None:
+            self.assertEqual(done.code, code, done)
+        return done
 
     def on(self, node, *argv, guard=GUARD):
         return self.cluster.run(node, list(argv), guard=guard, cwd=self.dir, env=self.environment())
@@ -205,8 +208,7 @@ class SlurmCase(jobs.JobCase):
         """Submits a script; returns the job id. Its output goes to output(id); of an array, to output("ID_INDEX")."""
         array = any(word.startswith(("--array", "-a")) for word in arguments)
         done = self.login("sbatch", "--parsable", "--output=slurm-%A_%a.out" if array else "--output=slurm-%j.out",
-                          *arguments, self.script(text), env=env, user=user)
-        self.assertEqual(done.code, 0, done)
+                          *arguments, self.script(text), env=env, user=user, code=0)
         return done.out.strip()
 
     def output(self, job):

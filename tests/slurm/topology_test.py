@@ -27,8 +27,7 @@ class Topology(SlurmCase):
 
     def workers(self, *arguments, **more):
         """Runs `srun …` to its good end and returns what its workers found, by rank."""
-        done = self.srun(*arguments, **more)
-        self.assertEqual(done.code, 0, done)
+        done = self.srun(*arguments, **more, code=0)
         self.said = done.err
         return self.told()
 
@@ -37,8 +36,7 @@ class Topology(SlurmCase):
         return [row[0] for row in rows] if len(names) == 1 else rows
 
     def refused(self, *arguments, line):
-        done = self.srun(*arguments)
-        self.assertEqual(done.code, USAGE, done)
+        done = self.srun(*arguments, code=USAGE)
         said = {text for text in done.err.splitlines() if text.startswith("cxxrun")}
         self.assertEqual(len(said), 1, done)
         self.assertIn(line, said.pop())
@@ -103,9 +101,8 @@ class SeveralTasks(Topology):
                  "ranks as in SLURM_HOSTFILE; the rendezvous is on the first node of SLURM_STEP_NODELIST")
 
     def test_files_of_the_tasks_of_a_node_are_apart(self):
-        done = self.srun("-N2", "--ntasks-per-node=2", "cxxrun", "--log-dir", self.path("logs"), "-r", "3", "sh", "-c",
-                         "echo $RANK")
-        self.assertEqual(done.code, 0, done)
+        self.srun("-N2", "--ntasks-per-node=2", "cxxrun", "--log-dir", self.path("logs"), "-r", "3", "sh", "-c",
+                  "echo $RANK", code=0)
         found = self.login("sh", "-c", "cd logs; cat */attempt_1/*/stdout.log; ls */verdict.json")
         self.assertEqual(sorted(found.out.split()[:4]), ["0", "1", "2", "3"], found)
         self.assertTrue(found.out.split()[4].endswith("_node1_task0/verdict.json"), found)
@@ -123,8 +120,7 @@ class SeveralTasks(Topology):
 
     def test_a_failure_of_one_task_restarts_all_of_them(self):
         program = self.worker('note up; [ "$CXXRUN_GENERATION$RANK" != 11 ] || exit 7')
-        done = self.srun("-N2", "--ntasks-per-node=2", "cxxrun", program)
-        self.assertEqual(done.code, 0, done)
+        self.srun("-N2", "--ntasks-per-node=2", "cxxrun", program, code=0)
         self.assertEqual(sorted(r for _, r, *_ in self.events("up", generation=2)), [0, 1, 2, 3])
 
 
@@ -134,8 +130,7 @@ class OneTaskPerNode(Topology):
                                           "--gpus-per-node=4 --gpu-bind=none")):
             with self.subTest(request):
                 before = len(self.events("told"))
-                done = self.srun("-N2", "--ntasks-per-node=1", *request.split(), "cxxrun", self.teller())
-                self.assertEqual(done.code, 0, done)
+                done = self.srun("-N2", "--ntasks-per-node=1", *request.split(), "cxxrun", self.teller(), code=0)
                 self.assertEqual(len(self.events("told")) - before, 8, done)
                 self.row("zero flags", f"srun -N2 --ntasks-per-node=1 {request} cxxrun ./train", "4 workers per node")
 
@@ -164,8 +159,7 @@ class OneTaskPerNode(Topology):
     def test_the_variables_are_those_of_a_real_step_with_as_many_tasks(self):
         names = [name for name in NAMES if name.startswith("SLURM_")]
         real = self.srun("-N2", "-w", "node[1-2]", "--ntasks-per-node=2", "sh", "-c",
-                         "echo $SLURM_PROCID " + " ".join(f"{n}=${{{n}-unset}}" for n in names))
-        self.assertEqual(real.code, 0, real)
+                         "echo $SLURM_PROCID " + " ".join(f"{n}=${{{n}-unset}}" for n in names), code=0)
         expected = [line.split()[1:] for line in sorted(real.out.splitlines())]
         workers = self.workers("-N2", "-w", "node[1-2]", "--ntasks-per-node=1", "cxxrun", "--slurm-env=all",
                                "--nproc-per-node", "2", self.teller())
@@ -181,9 +175,8 @@ class OneTaskPerNode(Topology):
         found = {}
         for name, launcher in (("plain", ()), ("worker", ("cxxrun", "--nproc-per-node=2"))):
             file = self.path(name)
-            done = self.srun("-N1", "-c2", "--ntasks-per-node=1", *launcher, "bash", "-c",
-                             f"[ ${{RANK-0}} != 0 ] || {{ {starts}; }}", env={"FOUND": file})
-            self.assertEqual(done.code, 0, done)
+            self.srun("-N1", "-c2", "--ntasks-per-node=1", *launcher, "bash", "-c",
+                      f"[ ${{RANK-0}} != 0 ] || {{ {starts}; }}", env={"FOUND": file}, code=0)
             with open(file) as lines:
                 found[name] = sorted(lines)
         self.assertEqual(found["worker"], found["plain"])
@@ -208,8 +201,7 @@ else:
                 (("-N1", "-n2"), (), [[str(rank), str(rank), "2", "cmd=finalize_ack"] for rank in range(2)]),
                 (("-N1", "-n1"), ("--nproc-per-node=2",), [[str(rank), "alone"] for rank in range(2)])):
             before = len(self.events())
-            done = self.srun(*arguments, "--mpi=pmi2", "cxxrun", *workers, *program)
-            self.assertEqual(done.code, 0, done)
+            self.srun(*arguments, "--mpi=pmi2", "cxxrun", *workers, *program, code=0)
             self.assertEqual(sorted([str(event[1]), *event[2:]] for event in self.events()[before:]), told)
         self.row("MPI", "srun --mpi=pmi2 cxxrun ./mpi_program, one worker per task", "the ranks of one MPI job, as by srun alone")
         self.row("MPI", "srun --mpi=pmi2 cxxrun --nproc-per-node=2 ./mpi_program", "each worker is an MPI program of its own")
@@ -217,18 +209,17 @@ else:
     def test_a_batch_script_that_a_worker_has_submitted_is_in_no_step(self):
         """sbatch hands the variables of the worker's step on to it."""
         body = self.script("cxxrun --nproc-per-node=2 " + self.teller())
-        done = self.srun("-N1", "-w", "node1", "--ntasks-per-node=1", "env", "DIR=" + self.dir, "cxxrun",
-                         "--nproc-per-node=2", "sh", "-c", f"[ $RANK != 0 ] || sbatch --wait -w node2 -o {self.path('out')} {body}")
-        self.assertEqual(done.code, 0, done)
+        self.srun("-N1", "-w", "node1", "--ntasks-per-node=1", "env", "DIR=" + self.dir, "cxxrun",
+                  "--nproc-per-node=2", "sh", "-c", f"[ $RANK != 0 ] || sbatch --wait -w node2 -o {self.path('out')} {body}",
+                  code=0)
         self.assertEqual(self.column(self.told(), "RANK", "WORLD_SIZE", "CXXRUN_HOST", "SLURM_STEP_NODELIST"),
                          [("0", "2", "node2", "unset"), ("1", "2", "node2", "unset")])
         self.row("SLURM_* of workers", "sbatch job.sh in a worker; in it: cxxrun ./train, without srun",
                  "a job on the node of the script; the variables of the worker's step, which sbatch hands on, are not its own")
 
     def test_a_step_on_some_nodes_of_the_job(self):
-        done = self.salloc("-N4", "srun", "-N2", "-n2", "-w", "node2,node4", "cxxrun", "--nproc-per-node", "2",
-                           self.teller())
-        self.assertEqual(done.code, 0, done)
+        self.salloc("-N4", "srun", "-N2", "-n2", "-w", "node2,node4", "cxxrun", "--nproc-per-node", "2",
+                    self.teller(), code=0)
         self.assertEqual(self.column(self.told(), "CXXRUN_HOST", "SLURM_STEP_NODELIST", "SLURM_NODEID"),
                          [("node2", "node[2,4]", "0")] * 2 + [("node4", "node[2,4]", "1")] * 2)
         self.row("zero flags", "salloc -N4; srun -N2 -n2 -w node2,node4 cxxrun ./train",

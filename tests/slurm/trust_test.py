@@ -42,9 +42,8 @@ class Trust(SlurmCase):
         return sorted({line.split()[3].rsplit(":", 1)[1] for line in lines if '"cxxrun"' in line})
 
     def test_munge_carries_the_key_with_no_flag_and_no_home_directory(self):
-        done = self.srun("-N4", "--ntasks-per-node=1", "cxxrun", "--nproc-per-node=1", self.worker("note done"),
-                         env={"HOME": None})
-        self.assertEqual(done.code, 0, done)
+        self.srun("-N4", "--ntasks-per-node=1", "cxxrun", "--nproc-per-node=1", self.worker("note done"),
+                  env={"HOME": None}, code=0)
         self.assertEqual(len(self.events("done")), 4)
         self.row("zero flags", "srun -N4 cxxrun ./train (without a home directory)",
                  "the agents prove themselves with a key that MUNGE carries")
@@ -53,10 +52,9 @@ class Trust(SlurmCase):
         home = os.path.join(self.dir, "home")
         os.mkdir(home)
         for option in (), ("--auth", "file"):
-            done = self.srun("-N4", "--ntasks-per-node=1", "unshare", "--mount", "sh", "-c",
-                             'mount -t tmpfs none /run/munge && exec "$@"', "sh", "cxxrun", "--nproc-per-node=1", *option,
-                             self.worker("note done"), env={"HOME": home})
-            self.assertEqual(done.code, 0, done)
+            self.srun("-N4", "--ntasks-per-node=1", "unshare", "--mount", "sh", "-c",
+                      'mount -t tmpfs none /run/munge && exec "$@"', "sh", "cxxrun", "--nproc-per-node=1", *option,
+                      self.worker("note done"), env={"HOME": home}, code=0)
         self.assertEqual(len(self.events("done")), 8)
         self.assertEqual(os.stat(os.path.join(home, ".cxxrun/key")).st_mode & 0o777, 0o600)
         self.row("no munged", "srun -N4 cxxrun ./train (no node reaches munged)",
