@@ -105,8 +105,7 @@ while True:
     def precious(self):
         """A file of the victim's that nobody else can write to."""
         path = self.shared("home", 0o755) + "/precious"
-        with open(path, "w") as f:
-            f.write("as it was")
+        self.make_file(path, "as it was")
         os.chown(path, VICTIM, VICTIM)
         return path
 
@@ -243,10 +242,9 @@ while True:
     def test_link_in_the_place_of_the_history_of_requeues(self):
         logs, precious = self.shared("logs", 0o2770), self.precious()
         bin_dir = self.shared("bin", 0o755)
-        with open(bin_dir + "/scontrol", "w") as f:
-            f.write("#!/bin/sh\n[ $1 != show ] || echo JobId=7 JobState=COMPLETING Reason=TimeLimit Requeue=1 Restarts=0 "
-                    "BatchFlag=1 Command=x\n")
-        os.chmod(bin_dir + "/scontrol", 0o755)
+        self.make_file(bin_dir + "/scontrol",
+                       "#!/bin/sh\n[ $1 != show ] || echo JobId=7 JobState=COMPLETING Reason=TimeLimit Requeue=1 Restarts=0 "
+                       "BatchFlag=1 Command=x\n", 0o755)
         self.as_other("for name in ('', '.new'): os.symlink(sys.argv[1], sys.argv[2] + name)", precious,
                       logs + "/requeue-lab-7", extra_groups=[VICTIM])
         job = self.start("--standalone", "--requeue", "--log-dir", logs, self.worker("note up; gate never"),

@@ -103,8 +103,7 @@ for name in sys.argv[3:]:
         work, ran = self.plant()
         [_, worker] = self.python_worker("note('warm', warm)")
         text = "import sys\nwarm = 'fractions' in sys.modules\n" + read(worker)
-        with open(worker, "w") as file:
-            file.write(text)
+        self.make_file(worker, text)
         for warm in ("fractions", ""):
             job = self.start("--standalone", *([f"--warm={warm}"] if warm else []), worker, cwd=work,
                              env={"PYTHON_EXEC": "/usr/bin/python3"})

@@ -43,8 +43,8 @@ class MemoryGroup:
             raise unittest.SkipTest(f"no control group for memory can be made here: {error}") from None
 
     def write(self, name, value):
-        with open(f"{self.path}/{name}", "w") as f:
-            f.write(str(value))
+        with open(f"{self.path}/{name}", "w") as file:
+            file.write(str(value))
 
     def enter(self):
         self.write("cgroup.procs", os.getpid())
@@ -97,9 +97,7 @@ class Causes(JobCase):
     def test_a_child_of_a_worker_that_the_kernel_kills_for_memory_is_named(self):
         group = MemoryGroup(96 * MIB)
         self.addCleanup(group.remove)
-        hungry = self.path("hungry.py")
-        with open(hungry, "w") as f:
-            f.write(HUNGRY)
+        hungry = self.make_file("hungry.py", HUNGRY)
         job = self.first(self.worker(f"/usr/bin/python3 {hungry}\nexit 1"), preexec_fn=group.enter, code=1)
         self.assertRegex(job.failure["cause"],
                          "^a process of this node's workers was killed by the kernel: memory limit 96 MiB of ")

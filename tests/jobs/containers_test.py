@@ -98,9 +98,7 @@ os._exit(0)""")
         self.assertEqual(sorted(event[1] for event in self.events("saved")), list(range(len(self.runtimes))))
 
     def test_the_runtime_trains_over_two_nodes_behind_each(self):
-        with open(self.path("other_host"), "w") as file:
-            file.write(OTHER_HOST % jobs.CXXRUN)
-        os.chmod(self.path("other_host"), 0o755)
+        self.make_file("other_host", OTHER_HOST % jobs.CXXRUN, 0o755)
         words = ["--max-restarts", "0", "--nproc-per-node", str(len(self.runtimes)), "--no-python", *self.behind_all(),
                  TRAIN, "--steps", "3", "--quiet"]
         first = self.start_node(*words)

@@ -91,10 +91,9 @@ class Doctor(JobCase):
 
     @unittest.skipUnless(os.getuid() == 0, "files of /proc are hidden behind others, which needs root")
     def test_limits_of_control_groups_of_version_2(self):
-        os.mkdir(self.path("group"))
         for name, text in {"group/cpu.max": "50000 100000", "group/pids.max": "60", "group/pids.current": "3", "cgroup": "0::/",
                            "mountinfo": f"30 24 0:26 / {self.path('group')} rw - cgroup2 cgroup2 rw"}.items():
-            pathlib.Path(self.path(name)).write_text(text + "\n")
+            self.make_file(name, text + "\n")
         hide = 'for name in cgroup mountinfo; do mount --bind "$0/$name" "/proc/$$/$name"; done; exec "$@"'
         _, found = self.doctor(before=["unshare", "--mount", "--propagation", "private", "sh", "-ec", hide, self.dir])
         self.assertIn("control group quota 0.5", found["CPUs"]["found"])
@@ -146,10 +145,8 @@ class Doctor(JobCase):
                 self.assertEqual((found["logs"]["grade"], found["home"]["grade"]).count("fine"), 2 - len(env))
 
     def test_python(self):
-        broken = self.path("python")
-        with open(broken, "w") as f:
-            f.write("#!/bin/sh\necho first; echo 'cannot open shared object file' >&2; exit 127\n")
-        os.chmod(broken, 0o755)
+        broken = self.make_file("python",
+                                "#!/bin/sh\necho first; echo 'cannot open shared object file' >&2; exit 127\n", 0o755)
         code, found = self.doctor(env={"PYTHON_EXEC": broken})
         self.assertEqual(code, 1)
         self.assertEqual(found["Python"]["found"], broken + ": cannot open shared object file")
@@ -161,9 +158,7 @@ class Doctor(JobCase):
             with self.subTest(words):
                 self.assertEqual(self.grade("Python", *words, env=bare), grade)
         for name in ("python", "pythonic"):
-            with open(self.path(name), "w") as f:
-                f.write("#!/bin/sh\necho $0 >>$DIR/ran\n")
-            os.chmod(self.path(name), 0o755)
+            self.make_file(name, "#!/bin/sh\necho $0 >>$DIR/ran\n", 0o755)
         _, found = self.doctor(broken)
         self.assertEqual((found["Python"]["grade"], read(self.path("ran"))), ("warning", broken + "\n"))
         self.assertEqual(self.grade("Python", self.path("pythonic")), "fine")  # a program of the user's is not run
@@ -173,9 +168,8 @@ class Doctor(JobCase):
         self.assertTrue(found["Python"]["found"].startswith(version + " at "), found["Python"])
 
     def test_torch_is_read_and_not_imported(self):
-        os.mkdir(self.path("torch"))
-        pathlib.Path(self.path("torch/__init__.py")).write_text("raise SystemExit('imported')\n")
-        pathlib.Path(self.path("torch/version.py")).write_text("__version__ = '2.14.1+cu130'\ncuda: Optional[str] = '13.0'\n")
+        self.make_file("torch/__init__.py", "raise SystemExit('imported')\n")
+        self.make_file("torch/version.py", "__version__ = '2.14.1+cu130'\ncuda: Optional[str] = '13.0'\n")
         _, found = self.doctor(env={"PYTHON_EXEC": sys.executable, "PYTHONPATH": self.dir})
         self.assertIn("torch 2.14.1+cu130", found["Python"]["found"])
         self.assertIn("13.0", found["Python"]["found"])
@@ -189,8 +183,7 @@ class Doctor(JobCase):
         self.assertEqual(self.grade("directory"), "fine")
         _, found = self.doctor(cwd="/proc")
         self.assertIn("/proc (another file system): cannot write there", found["directory"]["found"])
-        with open(self.path("file"), "w"):
-            pass
+        self.make_file("file")
         self.assertEqual(self.grade("logs", "--log-dir", self.path("file/logs")), "failure")
         self.assertEqual(self.grade("home", env={"HOME": self.path("nowhere")}), "note")
 
@@ -203,8 +196,7 @@ class Doctor(JobCase):
 
     @unittest.skipUnless(os.getuid() == 0, "a machine without IPv6 is a network namespace")
     def test_an_ipv6_address_on_a_machine_without_one_is_no_difference_to_getent(self):
-        with open(self.path("hosts"), "w") as f:
-            f.write("10.9.0.1 doctored\nfd00::9 doctored\n")
+        self.make_file("hosts", "10.9.0.1 doctored\nfd00::9 doctored\n")
         setup = ("mount --bind hosts /etc/hosts && hostname doctored && ip link set lo up && "
                  "ip link add veth0 type veth peer veth1 && ip addr add 10.9.0.1/24 dev veth0 && exec \"$@\"")
         _, found = self.doctor(before=["unshare", "--mount", "--net", "--uts", "sh", "-c", setup, "sh"])
@@ -212,9 +204,7 @@ class Doctor(JobCase):
 
     def getent(self, address):
         """The PATH of another getent."""
-        with open(self.path("getent"), "w") as f:
-            f.write(f"#!/bin/sh\necho {address} STREAM $2\n")
-        os.chmod(self.path("getent"), 0o755)
+        self.make_file("getent", f"#!/bin/sh\necho {address} STREAM $2\n", 0o755)
         return self.dir + ":" + os.environ["PATH"]
 
     @unittest.skipUnless(os.getuid() == 0, "a name that nobody knows is a machine's in a namespace")
@@ -254,9 +244,7 @@ class Doctor(JobCase):
             told = self.run_job(*asks.split(), "--nnodes=4", "train.py", "--init", env={"PATH": self.dir}).stdout
             self.assertTrue(told.endswith("\nsrun cxxrun --nnodes=4 train.py --init\n"), told)
             self.assertIn("\n#SBATCH --nodes=4\n", told)
-        with open(self.path("sinfo"), "w") as f:
-            f.write("#!/bin/sh\necho 'sinfo: error: no controller' >&2; exit 1\n")
-        os.chmod(self.path("sinfo"), 0o755)
+        self.make_file("sinfo", "#!/bin/sh\necho 'sinfo: error: no controller' >&2; exit 1\n", 0o755)
         self.assertIn("# sinfo: error: no controller: choose", self.run_job("--init", env={"PATH": self.dir}).stdout)
 
     def of_nodes(self, nodes, rank, *words, env=None, cwd=None):
@@ -324,8 +312,7 @@ class Doctor(JobCase):
     @unittest.skipUnless(os.getuid() == 0 and os.path.exists("/proc/net/if_inet6"),
                          "an address that does not answer is an IPv6 one of a network namespace")
     def test_an_address_that_does_not_answer_leaves_time_for_the_next_one(self):
-        with open(self.path("hosts"), "w") as f:
-            f.write(f"fd00::99 twofaced\n127.0.0.1 twofaced {socket.gethostname()}\n")
+        self.make_file("hosts", f"fd00::99 twofaced\n127.0.0.1 twofaced {socket.gethostname()}\n")
         setup = ("mount --bind hosts /etc/hosts && ip link set lo up && ip link add veth0 type veth peer veth1 && "
                  "ip link set veth0 up && ip link set veth1 up && ip addr add fd00::1/64 dev veth0 nodad && "
                  "ip neigh add fd00::99 lladdr 02:00:00:00:00:01 dev veth0 && getent ahosts twofaced >&2 && "

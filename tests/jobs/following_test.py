@@ -2,7 +2,6 @@
 import collections
 import json
 import os
-import pathlib
 import re
 import signal
 import subprocess
@@ -125,7 +124,7 @@ note("wrote", number)
         with open(self.path("told"), "w") as told, open(self.path("said"), "w") as said:
             follow = subprocess.Popen([CTL, "logs", "-f", "0", self.run_id()], env=self.environment(), stdout=told, stderr=said)
         wait_until(lambda: re.search(r"\d bytes of \S+ left out", jobs.read(said.name)), "it says that it leaves some out")
-        pathlib.Path(self.path("stop")).touch()
+        self.make_file("stop")
         self.assertEqual((job.wait(), follow.wait(GUARD)), (0, 0))
         lines = [line for line in jobs.read(told.name).splitlines() if not line.startswith("==>")]
         numbers = [int(re.fullmatch("line (\\d+) -{80}", line)[1]) for line in lines]
@@ -257,7 +256,7 @@ class Floods(Following):
             self.assertLess(len(text), 70_000)
             self.assertLess(len(self.ctl("events", me).splitlines()), 20)
             wait_until(lambda: newest() > seen, "it goes on writing")
-        pathlib.Path(self.path("stop")).touch()
+        self.make_file("stop")
         self.assertEqual(job.wait(LONG), 3)
         wrote = int(self.events("wrote")[0][3])
         self.assertTrue(jobs.read(files[0]) == "".join(f"line {i}\n" for i in range(1, wrote + 1)), "the log is not complete")

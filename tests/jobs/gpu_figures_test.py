@@ -27,7 +27,7 @@ class GpuFigures(LiveCase):
         return job
 
     def end_well(self, job):
-        pathlib.Path(self.path("over")).touch()
+        self.make_file("over")
         self.assertEqual(job.wait(), 0, job.stderr)
 
     def figures(self):

@@ -78,8 +78,7 @@ class GpuNode(JobCase):
 
     @unittest.skipUnless(TORCH, "there is no torch (Debian: python3-torch)")
     def test_elastic_starts_from_the_tree_and_from_the_wheel(self):
-        with open(self.path("train.py"), "w") as file:
-            file.write(ELASTIC)
+        self.make_file("train.py", ELASTIC)
         for env in ({"PYTHONPATH": SOURCES, "CXXRUN_LIBRARY": LIBRARY}, {"PYTHONPATH": self.wheel()}):
             job = self.run_job("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", self.path("train.py"),
                                env={**env, "PYTHON_EXEC": "/usr/bin/python3", "LD_LIBRARY_PATH": DRIVER}, code=0)

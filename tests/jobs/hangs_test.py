@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import socket
-import stat
 import sys
 import threading
 
@@ -90,11 +89,7 @@ CAUSE = "did not enter all_reduce #9 (25 f32) for "
 class HangCase(JobCase):
     def debugger(self, text):
         """A gdb that says this; returns the environment in which it is found."""
-        path = self.path("bin/gdb")
-        os.mkdir(self.path("bin"))
-        with open(path, "w") as f:
-            f.write("#!/bin/sh\n" + text)
-        os.chmod(path, stat.S_IRWXU)
+        self.make_file("bin/gdb", "#!/bin/sh\n" + text, 0o755)
         return {"PATH": self.path("bin") + ":" + os.environ["PATH"]}
 
     def logs(self, name):

@@ -43,8 +43,7 @@ class Files(JobCase):
         self.assertNotIn("err ", job.stderr)
 
     def test_no_stream_goes_through_a_link_that_was_there_before(self):
-        with open(self.path("precious"), "w") as f:
-            f.write("as it was")
+        self.make_file("precious", "as it was")
         for flags in (("-r", "3"), ("-r", "2", "-t", "1")):
             program = self.worker('[ $CXXRUN_GENERATION = 2 ] && echo forged && exit 0\n'
                                   'next=$(echo $TORCHELASTIC_ERROR_FILE | sed s/attempt_1.*/attempt_2/)/0; mkdir -p $next\n'
@@ -264,8 +263,7 @@ class Trouble(JobCase):
         self.assertEqual(self.events(), [])
 
     def test_a_log_directory_that_is_a_file_is_named_before_anything_starts(self):
-        with open(self.path("file"), "w"):
-            pass
+        self.make_file("file")
         self.assert_refused("--log-dir", self.path("file"), names=(self.path("file"), "--log-dir"))
         self.assert_refused("--log-dir", self.path("file/below"), names=(self.path("file/below"), "--log-dir"))
 

@@ -29,8 +29,7 @@ def report_of(agent):
 class Evidence(JobCase):
     def dying_like(self, name, how="kill -ABRT $$"):
         told, text = shape(name)
-        with open(self.path(name), "w") as f:
-            f.write(text)
+        self.make_file(name, text)
         return told, f'cat "$DIR/{name}" >&2; {how}'
 
     def test_the_line_of_pytorchs_watchdog_is_shown_although_15_frames_and_40_threads_follow_it(self):

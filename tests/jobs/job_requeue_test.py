@@ -30,14 +30,11 @@ class Requeue(JobCase):
         self.waiting = self.worker("note up\ngate never")
 
     def stand_in(self, text):
-        with open(self.path("bin/scontrol"), "w") as f:
-            f.write(text)
-        os.chmod(self.path("bin/scontrol"), 0o755)
+        self.make_file("bin/scontrol", text, 0o755)
 
     def run_until_stopped(self, state, *options, restarts=0, program=None, number=signal.SIGTERM, env=None,
                           requeue=True, code=None):
-        with open(self.path("shown"), "w") as f:
-            f.write("JobId=7 JobName=a b " + state.format(restarts=restarts) + " Command=x\n")
+        self.make_file("shown", "JobId=7 JobName=a b " + state.format(restarts=restarts) + " Command=x\n")
         seen = len(self.events("up"))
         count = {"SLURM_RESTART_COUNT": str(restarts)} if restarts else {}
         job = self.start("--standalone", *(["--requeue"] if requeue else []), *options, program or self.waiting,
@@ -149,8 +146,7 @@ class Requeue(JobCase):
         self.assertEqual(self.asked(), ["show job -o 7"] * 3 + ["requeue 7"])
 
     def test_slurms_refusal_is_shown_in_one_line(self):
-        with open(self.path("refusal"), "w") as f:
-            f.write("Requested operation is presently disabled for job 7\nmore\n")
+        self.make_file("refusal", "Requested operation is presently disabled for job 7\nmore\n")
         job = self.run_until_stopped(TIME_LIMIT)
         self.assertIn("not requeued: scontrol: Requested operation is presently disabled for job 7\n", job.stderr)
 

@@ -13,16 +13,10 @@ IS_IT_THERE = "; is the path right, and its file system mounted on this node?"
 
 class Start(jobs.JobCase):
     def run_ok(self, *arguments, **more):
-        job = self.run_job(*arguments, **more, code=0)
-        return job
+        return self.run_job(*arguments, **more, code=0)
 
     def script_with(self, name, first_line, mode=0o755, then="echo ran"):
-        path = self.path(name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w") as f:
-            f.write(first_line + "\n" + then + "\n")
-        os.chmod(path, mode)
-        return path
+        return self.make_file(name, first_line + "\n" + then + "\n", mode)
 
     def not_started(self, code, why, *command, place="'", **more):
         """By the dry run and by the job: in one line, once, with place and remedy. `why`, `place`: in both."""
@@ -85,9 +79,7 @@ class Start(jobs.JobCase):
         self.script_with("old/tool", "#!/nowhere/python3")
         self.script_with("new/tool", "#!/bin/sh")
         os.symlink("/bin/sh", self.path("here"))
-        os.makedirs(self.path("else"))
-        with open(self.path("else/train.py"), "w") as script:
-            script.write("print('ran')\n")
+        self.make_file("else/train.py", "print('ran')\n")
         self.script_with("wrap/python3", "#!/bin/sh", then="cd else && exec /usr/bin/python3 \"$@\"")
         path = ":".join(self.path(each) for each in ("bin", "old", "new")) + ":/usr/bin:/bin"
         for command in ([self.script_with("1", "#!/usr/bin/env plain")], [self.script_with("2", "#!/usr/bin/env tool")],
@@ -147,8 +139,7 @@ class Start(jobs.JobCase):
         self.assertRegex(dry.stdout, r"(?m)^executes +/\S*/sh$")
 
     def test_a_dry_run_finds_a_log_directory_that_cannot_be_made(self):
-        with open(self.path("file"), "w"):
-            pass
+        self.make_file("file")
         job = self.run_job("--dry-run", "--standalone", "--log-dir", self.path("file/logs"), "true", code=111)
         self.assertIn("a part of this path is not a directory", job.stderr)
 

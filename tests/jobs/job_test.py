@@ -259,8 +259,7 @@ class Cause(JobCase):
         self.make_gate("go")
         job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", *options, *program)
         (_, _, _, pid), = self.await_events(1, "ready")
-        with open(self.path("victim"), "w") as f:
-            f.write(pid)
+        self.make_file("victim", pid)
         self.open_gate("go")
         self.assert_codes([137], job)
         self.assertIn(f"first failure: rank 1 on {HOST}", job.stderr)
@@ -297,8 +296,7 @@ class ExitCodes(JobCase):
         self.assertIn("restarts used: 0 of 3", job.stderr)
 
     def test_a_program_that_cannot_be_executed_is_126_without_a_restart(self):
-        with open(self.path("data"), "w") as f:
-            f.write("no program")
+        self.make_file("data", "no program")
         for kind in (self.path("data"), self.dir):
             job = self.run_job("--standalone", kind, code=126)
             self.assertIn(kind, job.stderr)

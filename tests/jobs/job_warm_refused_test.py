@@ -69,9 +69,7 @@ class Refusals(Warm):
         script = self.script("note('start')")
         for words in ("conda run -n env", "numactl --cpunodebind=0", "apptainer exec image.sif"):
             wrapper = words.split()[0]
-            with open(self.path(wrapper), "w") as file:
-                file.write("#!/bin/sh\nwhile [ \"$1\" != python3 ]; do shift; done\nexec \"$@\"\n")
-            os.chmod(self.path(wrapper), 0o755)
+            self.make_file(wrapper, "#!/bin/sh\nwhile [ \"$1\" != python3 ]; do shift; done\nexec \"$@\"\n", 0o755)
             with self.subTest(wrapper):
                 job = self.run_job("--standalone", "--warm=fractions", "--no-python", *words.split(), "python3", script,
                                    env={"PATH": self.dir + ":/usr/bin:/bin"}, code=0)

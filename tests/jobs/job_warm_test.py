@@ -95,8 +95,7 @@ class Warm(JobCase):
         return self.python_worker(body, name)[1]
 
     def module(self, body, name="trouble"):
-        with open(self.path(name + ".py"), "w") as file:
-            file.write("import os, sys\nDIR = os.environ['DIR']\n" + body + "\n")
+        self.make_file(name + ".py", "import os, sys\nDIR = os.environ['DIR']\n" + body + "\n")
         return name
 
     def begin(self, script, *options, warm=CHEAP, env=None, arguments=(), **more):
@@ -168,8 +167,7 @@ class Sight(Warm):
         self.assertEqual(self.events("sum")[0][3], "200010000")
 
     def test_each_reads_and_writes_what_it_is_given(self):
-        with open(self.path("words"), "w") as words:
-            words.write("said\n")
+        self.make_file("words", "said\n")
         body = "note('read', sys.stdin.seekable(), sys.stdin.readline().strip() or '-')\nprint('out', RANK)\nprint('err', RANK, file=sys.stderr)"
         with open(self.path("words")) as words:
             job = self.run_warm(self.script(body), "--nproc-per-node", "2", "--stdin", "rank0", stdin=words)
@@ -190,8 +188,8 @@ class Sight(Warm):
     def test_no_file_is_opened_between_the_fork_and_the_first_line(self):
         name = self.module(WATCH)
         script = self.script("")
-        with open(script, "w") as file:
-            file.write(f"import {name}\nopened = {name}.opened[:]\nimport os\nopen(os.environ['DIR'] + '/opened', 'w').write(repr(opened))")
+        self.make_file(script,
+                       f"import {name}\nopened = {name}.opened[:]\nimport os\nopen(os.environ['DIR'] + '/opened', 'w').write(repr(opened))")
         self.run_warm(script, warm=name, code=0)
         self.assertEqual([path for path in eval(read(self.path("opened"))) if not path.startswith("/proc/self/")], [])
 

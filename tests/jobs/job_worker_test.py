@@ -39,8 +39,7 @@ class Worker(JobCase):
     UNREAD = "standard input has data that nobody reads: workers read /dev/null; `--stdin rank0`"
 
     def test_input_that_nobody_reads_is_said_once_and_only_where_it_was_meant_for_the_workers(self):
-        with open(self.path("list"), "w") as listed:
-            listed.write("one\ntwo\n")
+        self.make_file("list", "one\ntwo\n")
         late = self.worker(f"until [ -e {self.path('said')} ]; do sleep 0.05; done", name="late")
         said = ('seq 3 | RUN true', 'RUN true < list', 'RUN true <<< text', 'seq 3 | timeout 60 RUN cat',
                 f'(sleep 0.3; echo late; touch said) | RUN {late}')
@@ -167,9 +166,8 @@ class Worker(JobCase):
 
     def script(self):
         """A Python program that notes how it is run."""
-        with open(self.path("script.py"), "w") as f:
-            f.write(jobs.PYTHON_PROLOGUE + "note(sys.executable, sys.stdout.write_through, *sys.argv[1:])\n")
-        return self.path("script.py")
+        return self.make_file("script.py",
+                              jobs.PYTHON_PROLOGUE + "note(sys.executable, sys.stdout.write_through, *sys.argv[1:])\n")
 
     def test_a_py_file_is_run_by_python_unbuffered(self):
         self.run_ok(self.script(), "x", env={"PYTHON_EXEC": "/usr/bin/python3"})

@@ -198,18 +198,22 @@ class JobCase(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.dir, name)
 
+    def make_file(self, name, text="", mode=None):
+        """A file of the test, with the directories on its way; returns its path."""
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w") as file:
+            file.write(text)
+        if mode is not None:
+            os.chmod(self.path(name), mode)
+        return self.path(name)
+
     def worker(self, body, name="worker"):
         """A shell script with `note WORD…` and `gate NAME`; returns its path."""
-        with open(self.path(name), "w") as f:
-            f.write(PROLOGUE + body + "\n")
-        os.chmod(self.path(name), 0o755)
-        return self.path(name)
+        return self.make_file(name, PROLOGUE + body + "\n", 0o755)
 
     def python_worker(self, body, name="worker.py"):
         """The same in Python; returns what to put behind the options (not run through cxxrun's .py rule)."""
-        with open(self.path(name), "w") as f:
-            f.write(PYTHON_PROLOGUE + body + "\n")
-        return ["/usr/bin/python3", self.path(name)]
+        return ["/usr/bin/python3", self.make_file(name, PYTHON_PROLOGUE + body + "\n")]
 
     def make_gate(self, name):
         os.mkfifo(self.path(name))
@@ -217,9 +221,7 @@ class JobCase(unittest.TestCase):
     def open_gate(self, name):
         """Lets through everybody who waits at the gate, and everybody who comes later."""
         self.gates.append(os.open(self.path(name), os.O_RDWR))  # whoever waits in open(2) is let through
-        with open(self.path(name + ".open"), "w"):
-            pass
-        os.rename(self.path(name + ".open"), self.path(name))
+        os.rename(self.make_file(name + ".open"), self.path(name))
 
     def events(self, word=None, generation=None):
         """(generation, rank, words…) of the whole lines so far."""

@@ -48,7 +48,7 @@ class LiveCase(JobCase):
 
     def go(self, *ranks):
         for rank in ranks:
-            pathlib.Path(self.path(f"go{rank}")).touch()
+            self.make_file(f"go{rank}")
 
     def await_table(self, job, condition, what):
         return wait_until(lambda: (table := self.table(job)) and condition(table) and table, what, pause=0.03)

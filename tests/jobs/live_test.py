@@ -318,10 +318,7 @@ class Elsewhere(LiveCase):
     the real ones."""
 
     def command(self, name, text):
-        os.makedirs(self.path("bin"), exist_ok=True)
-        with open(self.path("bin/" + name), "w") as script:
-            script.write("#!/bin/sh\n" + text)
-        os.chmod(script.name, 0o755)
+        self.make_file("bin/" + name, "#!/bin/sh\n" + text, 0o755)
 
     def slurm(self):
         return {"PATH": self.path("bin") + ":/usr/bin:/bin", "SLURM_NTASKS_PER_NODE": "8"}

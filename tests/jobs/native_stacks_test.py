@@ -16,10 +16,7 @@ ASTRAY_WORKER = os.path.abspath(sys.argv.pop(2))
 class Native(LiveCase):
     def begin_with(self, debugger, ranks=2):
         """Workers that sleep, where this script is gdb; $4 is the process that it is to trace."""
-        os.mkdir(self.path("bin"))
-        with open(self.path("bin/gdb"), "w") as script:
-            script.write("#!/bin/sh\nPATH=/usr/bin:/bin\n" + debugger)
-        os.chmod(script.name, 0o755)
+        self.make_file("bin/gdb", "#!/bin/sh\nPATH=/usr/bin:/bin\n" + debugger, 0o755)
         return self.begin_sleepers(self.path("bin"), ranks)
 
     def begin_sleepers(self, path, ranks):

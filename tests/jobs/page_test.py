@@ -425,10 +425,11 @@ class InBrowser(PageCase):
         job = self.begin_job()
         self.open_page("--token-file", self.path("token"))
         port = jobs.free_port()
-        with open(self.path("prometheus.yml"), "w") as file:
-            file.write("scrape_configs:\n- job_name: cxxrun\n  scrape_interval: 1s\n  authorization: {credentials_file: "
-                       f"{self.path('token')}}}\n  static_configs: [{{targets: ['127.0.0.1:{self.http_port}']}}]\n")
-        server = subprocess.Popen(["prometheus", "--config.file=" + file.name, "--storage.tsdb.path=" + self.path("series"),
+        config = self.make_file(
+            "prometheus.yml",
+            "scrape_configs:\n- job_name: cxxrun\n  scrape_interval: 1s\n  authorization: {credentials_file: "
+            f"{self.path('token')}}}\n  static_configs: [{{targets: ['127.0.0.1:{self.http_port}']}}]\n")
+        server = subprocess.Popen(["prometheus", "--config.file=" + config, "--storage.tsdb.path=" + self.path("series"),
                                    f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)

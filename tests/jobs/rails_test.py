@@ -66,8 +66,8 @@ class Rails(TrainCase):
         super().setUp()
         self.script = self.worker('test "$CXXRUN_HOST_ID" = c && { note waits; gate go; }\n'
                                   f'"$0".train "$@"; exit $?')  # a child of the worker, as in many a job script
-        with open(self.script + ".train", "w") as file:
-            file.write(f'#!/bin/sh\ntest -n "$DROP" && unset "$DROP"\ntest -n "$GIVE" && export "$GIVE"\nexec {train_jobs.TRAIN} "$@"\n')
+        self.make_file(self.script + ".train",
+                       f'#!/bin/sh\ntest -n "$DROP" && unset "$DROP"\ntest -n "$GIVE" && export "$GIVE"\nexec {train_jobs.TRAIN} "$@"\n')
         jobs.os.chmod(self.script + ".train", 0o755)
 
     def start_nodes(self, *options, hosts="abc", job=(), env=None):

@@ -300,9 +300,7 @@ class InSlurm(Rendezvous):
         agent = self.run_job(self.worker("note start"), env=step(0), code=0)
         self.assertIn(f"{self.file()} is no regular file", agent.stderr)
         os.remove(self.file())
-        with open(self.file(), "w") as f:
-            f.write("{" * 100000)
-        os.chmod(self.file(), 0o600)
+        self.make_file(self.file(), "{" * 100000, 0o600)
         agent = self.run_job(self.worker("note start"), env=step(0), code=0)
         self.assertIn(f"{self.file()} is no discovery file", agent.stderr)
 
@@ -338,8 +336,7 @@ class InSlurm(Rendezvous):
             self.assertEqual(host.stderr, f"cxxrun-rendezvous: {hung}/d {said}\n")
 
     def test_a_home_that_cannot_be_written_is_one_line(self):
-        with open(self.path("file"), "w"):
-            pass
+        self.make_file("file")
         done = subprocess.run([program()], env=self.environment({**self.job, "CXXRUN_DISCOVERY_DIR": self.path("file")}),
                               capture_output=True, text=True, timeout=jobs.GUARD)
         self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (111, "", 1))

@@ -77,8 +77,7 @@ class Restarts(JobCase):
         self.assertIn("not restarted: cxxrun.MissingError: cxxrun: libcxxrun_c.so.0 cannot be loaded", job.stderr)
 
     def test_nor_is_one_whose_debugger_was_told_to_quit_and_nothing_is_advised_then(self):
-        with open(self.path("typed"), "w") as typed:
-            typed.write("q\n")
+        self.make_file("typed", "q\n")
         with open(self.path("typed")) as typed:
             program = self.python_worker("note('start')\nbreakpoint()\nprint('behind it')")
             job = self.run_job("--standalone", "--stdin", "rank0", *program, stdin=typed)
@@ -147,8 +146,7 @@ class Restarts(JobCase):
         os.mkdir(server)
         self.make_gate("taken")
         self.worker('note start\n[ $CXXRUN_GENERATION = 1 ] || exit 0\ngate taken\ncat "$DIR/server/data"', "files/program")
-        with open(files + "/data", "w") as data:
-            data.write("well\n")
+        self.make_file(files + "/data", "well\n")
         job = self.through(["unshare", "--mount", "--propagation", "private", "sh", "-c",
                             f'mount --bind {files} {server} && exec "$@"', "sh"], "--standalone", server + "/program")
         self.await_events(1, "start")

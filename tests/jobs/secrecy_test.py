@@ -26,9 +26,7 @@ class Secrecy(JobCase):
         self.make_gate("go")
         self.secret = secrets.token_hex(32)
         self.file = self.path("secret")
-        with open(self.file, "w") as f:
-            f.write(self.secret)
-        os.chmod(self.file, 0o600)
+        self.make_file(self.file, self.secret, 0o600)
         self.ways = ({"CXXRUN_SECRET": self.secret}, {"CXXRUN_SECRET_FILE": self.file})
         self.words = {}  # what must not be found, by its name
 

@@ -50,8 +50,7 @@ class Shrinking(ShrinkCase, JobCase):
 
     def finish(self, ranks):
         """All end with what an undisturbed run would have learned: each sample once in each epoch."""
-        with open(self.path("finish"), "w"):
-            pass
+        self.make_file("finish")
         self.assert_codes([0, 0, 0], *self.agents)
         ends = [tuple(map(int, end)) for agent in self.agents for end in END.findall(agent.stdout)]
         self.assertEqual({pid for pid, *_ in ends}, set(ranks.values()), ends)

@@ -105,8 +105,8 @@ class Surroundings(JobCase):
         group = pathlib.Path(self.path("cg"))
         (group / "job").mkdir(parents=True)
         (group / "job/cpu.max").write_text("100000 100000\n")
-        pathlib.Path(self.path("cgroup")).write_text("0::/job\n")
-        pathlib.Path(self.path("mountinfo")).write_text(f"30 24 0:26 / {group} rw - cgroup2 cgroup2 rw\n")
+        self.make_file("cgroup", "0::/job\n")
+        self.make_file("mountinfo", f"30 24 0:26 / {group} rw - cgroup2 cgroup2 rw\n")
         setup = "\n".join(f'mount --bind "$DIR/{name}" /proc/$$/{name}' for name in ("cgroup", "mountinfo"))
         shown = self.within(setup, "--dry-run", "--standalone", "true").stdout
         self.assertIn(" OMP_NUM_THREADS=1\n", shown)

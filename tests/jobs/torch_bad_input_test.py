@@ -131,9 +131,7 @@ threading.Thread(target=answer, daemon=True).start()
 
 class BadInput(ElasticCase):
     def script(self, body="pass", first="", steps=3):
-        with open(self.path("train.py"), "w") as file:
-            file.write(TRAIN.format(first=first, steps=steps, body=body.replace("\n", "\n        ")))
-        return self.path("train.py")
+        return self.make_file("train.py", TRAIN.format(first=first, steps=steps, body=body.replace("\n", "\n        ")))
 
     def run_ranks(self, code, *arguments, restarts=0, options=(), **more):
         job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", str(restarts), "--restart-delay", "0",
@@ -215,8 +213,7 @@ dist.all_reduce(torch.ones(3))
         self.assertIn("ValueError: bad sample 17", job.stderr)
 
     def test_a_rank_that_catches_an_exception_behind_its_update_is_replaced(self):
-        with open(self.path("train.py"), "w") as file:
-            file.write(CAUGHT)
+        self.make_file("train.py", CAUGHT)
         job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "2", "--restart-delay", "0",
                          self.path("train.py"))
         self.assertEqual(job.wait(GUARD), 0, job.stderr)
@@ -230,8 +227,7 @@ dist.all_reduce(torch.ones(3))
         for before, after in (("\ndef main", LEFT_OUT), ("10_000", "30"), ("% 1000", "% 10")):
             self.assertEqual(example.count(before), 1, before)
             example = example.replace(before, after)
-        with open(self.path("train.py"), "w") as file:
-            file.write(f"import os\nos.chdir(os.environ['DIR'])\n{example}")
+        self.make_file("train.py", f"import os\nos.chdir(os.environ['DIR'])\n{example}")
         for code in (1, 0):
             job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "1", self.path("train.py"))
             self.assertEqual(job.wait(GUARD), code, job.stderr)
@@ -303,8 +299,7 @@ torch.distributed.destroy_process_group()""")
 
     @unittest.skipUnless(FSDP2, "this PyTorch has no FSDP2")
     def test_a_backward_pass_of_shards_that_raises_leaves_nothing_for_the_next_one(self):
-        with open(self.path("train.py"), "w") as file:
-            file.write(SHARDED)
+        self.make_file("train.py", SHARDED)
         job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", self.path("train.py"))
         self.assertEqual((job.wait(GUARD), job.stdout.count("done 3")), (0, 2), job.stderr)
 

@@ -99,8 +99,7 @@ class Examples(JobCase):
         self.addCleanup(process.kill)
         self.await_lines(lines)
         before = self.ranks()
-        with open(self.path("typed"), "w"):
-            pass
+        self.make_file("typed")
         changed(before)
         for _, more in others:
             self.await_lines(more)

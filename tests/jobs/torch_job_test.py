@@ -107,19 +107,18 @@ class Training(TorchCase):
         self.assertRegex(report, r"exception: +RuntimeError: Parent directory /nowhere does not exist")
 
     def test_the_rank_that_raised_is_the_cause_although_gloos_error_of_its_peer_is_heard_of_first(self):
-        program = self.path("raises.py")
-        with open(program, "w") as f:
-            f.write("import sys, torch, torch.distributed as dist\n"
-                    "dist.init_process_group('gloo')\n"
-                    "dist.barrier()\n"
-                    "if dist.get_rank() == 1:\n"
-                    "    def end(kind, error, trace):\n"
-                    "        sys.__excepthook__(kind, error, trace)\n"
-                    "        dist.destroy_process_group()  # the other rank sees it, and this process is still there\n"
-                    "        open(sys.argv[1]).read()\n"
-                    "    sys.excepthook = end\n"
-                    "    raise ValueError('bad sample 17')\n"
-                    "dist.all_reduce(torch.ones(1))\n")
+        program = self.make_file("raises.py",
+                                 "import sys, torch, torch.distributed as dist\n"
+                                 "dist.init_process_group('gloo')\n"
+                                 "dist.barrier()\n"
+                                 "if dist.get_rank() == 1:\n"
+                                 "    def end(kind, error, trace):\n"
+                                 "        sys.__excepthook__(kind, error, trace)\n"
+                                 "        dist.destroy_process_group()  # the other rank sees it, and this process is still there\n"
+                                 "        open(sys.argv[1]).read()\n"
+                                 "    sys.excepthook = end\n"
+                                 "    raise ValueError('bad sample 17')\n"
+                                 "dist.all_reduce(torch.ones(1))\n")
         self.make_gate("never")
         first, second = self.start_two("--max-restarts", "0", program, self.path("never"))
         self.assert_codes([1, 1], first, second)

@@ -45,8 +45,7 @@ class Reconfigured(ElasticCase):
     def test_who_waits_for_a_rank_that_lives_hears_of_the_death_of_another(self):
         (agent,) = self.begin("elastic_backend.py", "waits", ranks=3, restarts=1)
         jobs.wait_until(lambda: self.noted("noticed"), "rank 0 hears of the death of rank 2")
-        with open(os.path.join(self.path("job"), "go"), "w"):
-            pass
+        self.make_file(os.path.join(self.path("job"), "go"))
         self.assertEqual(agent.wait(GUARD), 0, agent.stderr)
         (died,) = [float(at) for *_, at in self.noted("dies")]
         noticed = {rank: float(at) for _, rank, at in self.noted("noticed")}

@@ -106,8 +106,7 @@ AT_ONCE = ("--time-limit", "60", "--checkpoint-signal", "USR1@3600")  # minutes,
 
 class Requests(ElasticCase):
     def ranks(self, script, *options, count=2):
-        with open(self.path("train.py"), "w") as file:
-            file.write(script)
+        self.make_file("train.py", script)
         job = self.start("--standalone", "--nproc-per-node", str(count), "--max-restarts", "0", *options, self.path("train.py"))
         self.assertEqual(job.wait(GUARD), 0, job.stderr)
         self.said = job.stderr
@@ -122,8 +121,7 @@ class Requests(ElasticCase):
         self.assertEqual(self.ranks(KEPT), ["nothing", "nothing"])
 
     def test_without_a_launcher_a_rank_that_is_told_to_end_is_enough(self):
-        with open(self.path("train.py"), "w") as file:
-            file.write(ENDS)
+        self.make_file("train.py", ENDS)
         env = {**self.environment(), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "USE_LIBUV": "0",
                "MASTER_PORT": str(jobs.free_port())}
         ranks = [subprocess.Popen([sys.executable, self.path("train.py")], env={**env, "RANK": str(rank)}, text=True,

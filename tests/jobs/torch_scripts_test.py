@@ -159,8 +159,7 @@ class DebugServer(TorchCase):
             raise
 
     def test_the_debug_server_shows_every_rank_and_what_is_in_the_store(self):
-        with open(self.path("debugged.py"), "w") as f:
-            f.write(DEBUGGED)
+        self.make_file("debugged.py", DEBUGGED)
         port = free_port()
         job = self.start("--standalone", "--nproc-per-node=2", "--stdin=rank0", self.path("debugged.py"), str(port),
                          stdin=subprocess.PIPE)

@@ -40,8 +40,7 @@ class Shrinking(ShrinkCase, ElasticCase):
                    "an epoch is over", GUARD)
 
     def finish(self):
-        with open(self.path("job/finish"), "w"):
-            pass
+        self.make_file("job/finish")
         ends = self.ends(self.agents_of_job)
         self.assertEqual(len(ends), 4)
         self.assertEqual(len(set(ends.values())), 1, ends)
@@ -92,8 +91,7 @@ class Shrinking(ShrinkCase, ElasticCase):
     def test_a_node_whose_rank_cannot_be_started_again_is_not_left_out_for_ever(self):
         self.start_job("batch", "fails")
         at, before = self.await_world(4)
-        with open(self.path("job/fails"), "w"):
-            pass
+        self.make_file("job/fails")
         self.kill(before, 3)
         self.agents_of_job[1].says("a restarted worker has ended")
         self.await_world(4, at)

@@ -50,15 +50,13 @@ class Alone(TrainCase):
         self.assertEqual(self.final(third.stdout), whole)
 
     def test_an_epoch_ends_and_the_next_one_follows(self):
-        with open(self.path("text"), "w") as text:
-            text.write("# not this line\n" + "".join(chr(97 + i * i % 26) for i in range(100)))
+        self.make_file("text", "# not this line\n" + "".join(chr(97 + i * i % 26) for i in range(100)))
         done = self.alone("--text", self.path("text"), "--steps", "20", "--batch", "5", "--quiet")  # 9 samples
         self.assertEqual(self.final(done.stdout)[1], "20", done.stderr)
 
     def test_what_cannot_be_is_refused_in_one_line(self):
         self.alone("--steps", "2", *SMALL, "--checkpoint-dir", self.path("saved"))
-        with open(self.path("text"), "w") as text:
-            text.write("another text with other letters, long enough to be cut into samples")
+        self.make_file("text", "another text with other letters, long enough to be cut into samples")
         file = self.path("text")
         for options, complaint in (
                 (("--steps", "x"), "--steps x: give a whole number from 1"),
@@ -158,8 +156,7 @@ class OneNode(TrainCase):
 
     def test_a_checkpoint_of_another_model_ends_the_job_with_its_name(self):
         self.trained(1, "--steps", "2", *SMALL, "--checkpoint-dir", self.path("saved"))
-        with open(self.path("text"), "w") as text:
-            text.write("another text with other letters, long enough to be cut into samples")
+        self.make_file("text", "another text with other letters, long enough to be cut into samples")
         job = self.train(2, "--steps", "2", *SMALL, "--checkpoint-dir", self.path("saved"), "--text",
                          self.path("text"), max_restarts=0)
         self.assert_codes([1], job)

@@ -42,8 +42,7 @@ class Torch(SurvivorCase):
 
     def test_a_checkpoint_of_something_else_is_refused_in_one_line(self):
         self.alone("--steps", "2", "--batch", "1", "--quiet", "--checkpoint-dir", self.path("saved"))
-        with open(self.path("text"), "w") as text:
-            text.write("another text with other letters, long enough to be cut into samples")
+        self.make_file("text", "another text with other letters, long enough to be cut into samples")
         done = self.alone("--steps", "2", "--checkpoint-dir", self.path("saved"), "--text", self.path("text"))
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertRegex(done.stderr, r"^train_torch: [^\n]*is a checkpoint of model [^\n]*\n$")

@@ -20,9 +20,7 @@ class Trust(JobCase):
         self.program = self.worker("note start; gate go; note done")
 
     def secret_file(self, text=None, mode=0o600, name="secret"):
-        with open(self.path(name), "w") as f:
-            f.write(text if text is not None else secrets.token_hex(32))
-        os.chmod(self.path(name), mode)
+        self.make_file(name, text if text is not None else secrets.token_hex(32), mode)
         return {"CXXRUN_SECRET_FILE": self.path(name)}
 
     def run_two(self, first=None, second=None, *options):

@@ -254,8 +254,7 @@ class Verbs(LiveCase):
         self.assertEqual(len(drained), len(set(drained)))
         for name in drained:
             self.assertIsNone(agents[name].process.poll(), f"{name} waits for the end of the job")
-        with open(self.path("finish"), "w"):
-            pass
+        self.make_file("finish")
         self.assert_codes([0] * len(agents), *agents.values())
         excluded = [event["host"] for event in self.story() if event["kind"] == "node_excluded"]
         self.assertEqual(sorted(excluded), sorted(drained))

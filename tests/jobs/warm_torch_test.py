@@ -127,11 +127,10 @@ class Torch(Warm):
         name = self.module("import torch.distributed\n" + job_warm_test.WATCH)
         self.make_gate("end")
         script = self.script("")
-        with open(script, "w") as file:
-            file.write(f"import sys\nopened = sys.modules['{name}'].opened[:]\nimport os, torch\n"
-                       "with open(os.environ['DIR'] + '/opened', 'w') as f:\n    f.write('\\n'.join(opened))\n"
-                       "with open(os.environ['DIR'] + '/events', 'a') as f:\n    f.write('1 0 told\\n')\n"
-                       "open(os.environ['DIR'] + '/end').close()\n")
+        self.make_file(script, f"import sys\nopened = sys.modules['{name}'].opened[:]\nimport os, torch\n"
+                               "with open(os.environ['DIR'] + '/opened', 'w') as f:\n    f.write('\\n'.join(opened))\n"
+                               "with open(os.environ['DIR'] + '/events', 'a') as f:\n    f.write('1 0 told\\n')\n"
+                               "open(os.environ['DIR'] + '/end').close()\n")
         job = self.begin(script, warm=name)
         self.await_events(1, "told")
         zygote = self.zygote(job)

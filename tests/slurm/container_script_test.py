@@ -34,15 +34,11 @@ def setUpModule():
 class ContainerCase(ExampleCase):
     def setUp(self):
         super().setUp()
-        with open(self.path("image.sif"), "w"):
-            pass
+        self.make_file("image.sif")
         real = f'#!/bin/sh\nCXXRUN_ROOTS="{ROOTS}" exec "{HERE}/real_apptainer" "$@"\n'
         runtime = os.path.join(HERE, "fake_apptainer")
         if REAL:
-            runtime = self.path("real_apptainer")
-            with open(runtime, "w") as f:
-                f.write(real)
-            os.chmod(runtime, 0o755)
+            runtime = self.make_file("real_apptainer", real, 0o755)
         self.programs = [(runtime, "apptainer")]
 
     def start_workers(self, command, options="", cxxrun="cxxrun", **more):

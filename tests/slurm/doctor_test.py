@@ -67,10 +67,8 @@ class Doctor(SlurmCase):
         self.assertIn("6 of 6 came through", self.step(told, "calls")["found"])
 
     def test_a_directory_of_each_node_s_own_and_a_node_that_differs(self):
-        python = self.path("python")
-        with open(python, "w") as f:
-            f.write('#!/bin/sh\necho "python.version=3.$SLURM_NODEID"; echo python.path=here\n')
-        os.chmod(python, 0o755)
+        python = self.make_file("python",
+                                '#!/bin/sh\necho "python.version=3.$SLURM_NODEID"; echo python.path=here\n', 0o755)
         done, told = self.doctor("--chdir=/tmp", nodes=2, env={"PYTHON_EXEC": python})
         self.assertEqual(self.step(told, "shared")["found"], "the working directory of node2 is not that of node1", done)
         self.assertEqual(self.step(told, "differences")["found"], "Python: 3.0 on node1, 3.1 on node2")
@@ -94,8 +92,7 @@ class Doctor(SlurmCase):
         script = self.login("cxxrun", "--init", train).out
         self.assertRegex(script, r"#SBATCH --partition=\w+\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n")
         self.assertIn("#SBATCH --gpus-per-node=4\n", script)
-        with open(self.path("job.sh"), "w") as f:
-            f.write(script)
+        self.make_file("job.sh", script)
         job = self.login("sbatch", "--parsable", "job.sh").out.strip()
         self.assertEqual(self.wait_job(job), "COMPLETED", script)
         self.assertEqual(sorted(event[1] for event in self.events("ran")), list(range(8)))
@@ -115,8 +112,7 @@ class Doctor(SlurmCase):
                   "print('heard', len(call.recv(99)))")
         done = self.login("/usr/bin/python3", "-c", forged, str(port_of(f"doctor {job}.0")), user="nobody")
         self.assertEqual((done.code, done.out), (0, "heard 0\n"), done)
-        with open(self.path("go"), "w"):
-            pass
+        self.make_file("go")
         running.wait()
         self.assertIn("all 2 reported", running.out)
         self.assertNotIn("forged", running.out)

@@ -108,9 +108,8 @@ class Places(SlurmCase):
         self.assertNotIn("no node of the Slurm job", done.err)
 
     def test_in_the_shell_of_several_tasks_cxxrun_runs_alone_and_srun_in_it_on_all(self):
-        with open(self.path("typed"), "w") as typed:
-            typed.write("cxxrun --nproc-per-node 2 sh -c 'echo alone $WORLD''_SIZE' </dev/null\n"
-                        "srun --overlap cxxrun sh -c 'echo both $WORLD''_SIZE' </dev/null\nexit\n")
+        self.make_file("typed", "cxxrun --nproc-per-node 2 sh -c 'echo alone $WORLD''_SIZE' </dev/null\n"
+                                "srun --overlap cxxrun sh -c 'echo both $WORLD''_SIZE' </dev/null\nexit\n")
         done = self.login("sh", "-c", "script -qec 'srun -N2 -n2 --pty bash --norc -i' /dev/null <typed", guard=30,
                           code=0)
         self.assertIn("typed into the shell of srun --pty", done.out)

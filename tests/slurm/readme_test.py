@@ -32,7 +32,7 @@ def typed(page, line):
 class Readme(SlurmCase):
     def setUp(self):
         super().setUp()
-        pathlib.Path(self.path("train.py")).write_text(TRAIN)
+        self.make_file("train.py", TRAIN)
 
     def ranks(self):
         return sorted((event[1], event[3]) for event in self.events("of"))

@@ -18,8 +18,7 @@ def setUpModule():
 class Before(ExampleCase):
     def setUp(self):
         super().setUp()
-        with open(self.path("image.sif"), "w"):
-            pass
+        self.make_file("image.sif")
 
     def assert_same(self, example, before, after, steps=3, programs=()):
         """Both train the same ranks to the same losses."""
@@ -57,8 +56,7 @@ class RestartAtAPortOfTheScripts(ExampleCase):
     def assert_restarts(self, name):
         text = script("d_master_addr", name).replace("train_sets_env.py", "fails_once.py")
         program = script("d_master_addr", "train_sets_env.py").replace("dist.destroy", self.FAIL_ONCE + "dist.destroy")
-        with open(self.path("fails_once.py"), "w") as f:
-            f.write(program)
+        self.make_file("fails_once.py", program)
         output = self.finish(self.submit("d_master_addr", text))
         self.assertIn("rank 3 on node2: exit code 9", output)
         self.assertIn("restart 1 of 3", output)

@@ -198,11 +198,8 @@ class SlurmCase(jobs.JobCase):
 
     def script(self, text):
         self.scripts += 1
-        path = self.path(f"script{self.scripts}.sh")
-        with open(path, "w") as f:
-            f.write(text if text.startswith("#!") else "#!/bin/bash\n" + text)
-        os.chmod(path, 0o755)
-        return path
+        return self.make_file(f"script{self.scripts}.sh",
+                              text if text.startswith("#!") else "#!/bin/bash\n" + text, 0o755)
 
     def sbatch(self, text, *arguments, env=None, user=None):
         """Submits a script; returns the job id. Its output goes to output(id); of an array, to output("ID_INDEX")."""

@@ -92,8 +92,7 @@ class SeveralTasks(Topology):
         self.row("zero flags", "srun -N3 -n5 cxxrun ./train", "5 workers, 3 on the first node, LOCAL_WORLD_SIZE by node")
 
     def test_process_0_may_be_on_any_node(self):
-        with open(self.path("hosts"), "w") as f:
-            f.write("node2\nnode1\nnode1\nnode3\n")
+        self.make_file("hosts", "node2\nnode1\nnode1\nnode3\n")
         workers = self.workers("-n4", "-m", "arbitrary", "cxxrun", self.teller(), env={"SLURM_HOSTFILE": self.path("hosts")})
         self.assertEqual(self.column(workers, "CXXRUN_HOST"), ["node2", "node1", "node1", "node3"])
         self.assertEqual(self.column(workers, "RANK"), self.column(workers, "SLURM_PROCID"))
