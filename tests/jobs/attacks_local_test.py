@@ -5,12 +5,11 @@ import json
 import os
 import secrets
 import subprocess
-import sys
 
 import attack_jobs
 import jobs
-from attack_jobs import ATTACKER, NO_LINE, UNPROVEN, VICTIM, Attack, as_user
-from attacker import hello, join
+from attack_jobs import NO_LINE, UNPROVEN, VICTIM, Attack, as_user
+from attacker import join
 from jobs import processes_with, read, wait_until
 
 

@@ -1,5 +1,4 @@
 """The memory that cxxrun hands to the workers of a node. Usage: job_memory_test.py CXXRUN"""
-import os
 
 import jobs
 from jobs import JobCase

@@ -4,7 +4,6 @@ import signal
 import socket
 import subprocess
 import sys
-import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 import jobs

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import sys
-import unittest
 
 import jobs
 from jobs import JobCase, children, read, wait_until

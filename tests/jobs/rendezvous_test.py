@@ -11,7 +11,7 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import hanging_dir
 import jobs
-from jobs import JobCase, alive, processes_with, read, wait_until
+from jobs import JobCase, alive, read, wait_until
 
 USAGE, LOST = 100, 113
 SOON = ("--rdzv-conf", "join_timeout=1")  # a node that is added gives up then

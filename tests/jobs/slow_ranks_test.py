@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import unittest
 
 import jobs
 from jobs import GUARD, JobCase, read, wait_until

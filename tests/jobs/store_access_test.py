@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import jobs
 import wires
-from jobs import JobCase, children, processes_with
+from jobs import JobCase, children
 
 PORT = 29400  # a namespace has all ports for itself
 NOBODY = 65534

@@ -1,7 +1,6 @@
 """cxxrun.checkpoint_wanted() and cxxrun.step() of PyTorch scripts, with Elastic and without.
 Usage: torch_requests_test.py CXXRUN LIBCXXRUN_C. Exit code 77: there is no torch."""
 import json
-import os
 import pathlib
 import subprocess
 import sys

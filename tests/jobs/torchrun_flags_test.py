@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import subprocess
-import unittest
 
 import jobs
 from jobs import JobCase, read

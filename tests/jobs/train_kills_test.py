@@ -1,7 +1,6 @@
 """200 random kills in one training run that ends as if there had been none. Usage: train_kills_test.py CXXRUN TRAIN"""
 import os
 import random
-import sys
 
 import train_jobs
 from jobs import free_port

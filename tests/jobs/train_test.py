@@ -3,9 +3,7 @@ import errno
 import os
 import random
 import signal
-import socket
 import subprocess
-import sys
 import unittest
 
 import jobs

@@ -22,9 +22,7 @@ import fcntl
 import json
 import os
 import pwd
-import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import namespaces as ns
-from slurm_conf import LOGIN, NETWORK, address
+from slurm_conf import LOGIN, address
 
 UNIFIED = "unified"  # in place of a controller: version 2 of control groups
 DAEMON_GUARD = 20  # seconds

@@ -2,7 +2,6 @@
 Usage: readme_test.py CXXRUN"""
 import pathlib
 import re
-import unittest
 
 import slurm_case
 from slurm_case import SlurmCase

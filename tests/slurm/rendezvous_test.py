@@ -1,7 +1,6 @@
 """cxxrun-rendezvous in job scripts and --join, on a real Slurm. Usage: rendezvous_test.py CXXRUN"""
 import glob
 import os
-import sys
 
 import slurm_case
 from releases import expected
