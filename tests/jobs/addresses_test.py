@@ -240,7 +240,4 @@ class Names(Machines):
 
 
 if __name__ == "__main__":
-    if wires.missing():
-        print(f"skipped: {wires.missing()}")
-        sys.exit(77)
-    jobs.main()
+    jobs.main(wires.missing())

@@ -2,7 +2,6 @@
 agent's host that has the agent's own source port. It ends that connection when it likes. Hosts are network namespaces.
 Usage: attacks_relay_test.py CXXRUN. Exit code 77: skipped, with the reason."""
 import secrets
-import sys
 
 import attack_jobs
 import jobs
@@ -137,7 +136,4 @@ attack_jobs.tests_of(Relays, WAYS, Relays.try_relay)
 
 
 if __name__ == "__main__":
-    if wires.missing("setpriv"):
-        print(f"skipped: {wires.missing('setpriv')}")
-        sys.exit(77)
-    jobs.main()
+    jobs.main(wires.missing("setpriv"))

@@ -14,8 +14,7 @@ from jobs import JobCase, free_port
 
 TORCH = importlib.util.find_spec("torch")
 if TORCH is None:
-    print("skipped: there is no torch (Debian: python3-torch)")
-    sys.exit(77)
+    jobs.skip("there is no torch (Debian: python3-torch)")
 # DDP of new releases imports this when it is first made.
 WARM = "--warm=torch" + ",torch._dynamo" * os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "_dynamo"))
 # Ranks import torch once together, and leave without an end of the interpreter: it costs a warm one as much as an import.

@@ -148,8 +148,7 @@ if __name__ == "__main__":
                      "private", "sh", "-ec", NODE, "sh"]
         made = subprocess.run([*namespace, "true"], capture_output=True, text=True)
         if made.returncode != 0:
-            print(f"skipped: no mount namespace with the files of a GPU: {made.stderr}")
-            sys.exit(77)
+            jobs.skip(f"no mount namespace with the files of a GPU: {made.stderr}")
         os.environ["CXXRUN_ON_GPU_NODE"] = "yes"
         os.execvp("unshare", [*namespace, sys.executable, *sys.argv])
     PLUGIN = DOUBLE = TRAIN_TORCH = None

@@ -314,10 +314,17 @@ class _Result(unittest.TextTestResult):
             print(f"{time.monotonic() - self.began:6.2f} s  {test.id()}", flush=True)
 
 
-def main():
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def main(why_not=None):
     """SCRIPT CXXRUN [unittest arguments, for example -k NAME]; prints what was not tested and why, and 'N passed, N failed,
-    N skipped'. Exit code 77: nothing could be tested here."""
+    N skipped'. Exit code 77: nothing could be tested here. `why_not`: that is known already, and why."""
     global CXXRUN
+    if why_not:
+        skip(why_not)
     CXXRUN = os.path.abspath(sys.argv.pop(1))
     runner = unittest.TextTestRunner(resultclass=_Result, stream=sys.stdout)
     result = unittest.main(testRunner=runner, exit=False).result

@@ -8,16 +8,9 @@ import shutil
 import statistics
 import sys
 
-try:
-    import torch.distributed
-    if not torch.distributed.is_available():
-        raise ImportError("torch was built without distributed")
-except ImportError as missing:
-    print(f"skipped: {missing} (Debian: python3-torch)")
-    sys.exit(77)
-
 import jobs
 from jobs import JobCase, read
+from torch_here import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRAINER, GRID = os.path.join(HERE, "hanging_trainer.py"), os.path.join(HERE, "hanging_grid.py")

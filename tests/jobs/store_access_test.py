@@ -182,7 +182,4 @@ class Ipv6(StoreAccess):
 
 
 if __name__ == "__main__":
-    if wires.missing("setpriv"):
-        print(f"skipped: {wires.missing('setpriv')}")
-        sys.exit(77)
-    jobs.main()
+    jobs.main(wires.missing("setpriv"))

@@ -89,7 +89,6 @@ if __name__ == "__main__":
     try:
         import torch.distributed.run
     except ImportError as missing:
-        print(f"skipped: {missing} (Debian: python3-torch)")
-        sys.exit(77)
+        jobs.skip(f"{missing} (Debian: python3-torch)")
     multiprocessing.set_start_method("fork")  # what runs beside a test finds cxxrun in torch's place, too
     jobs.main()

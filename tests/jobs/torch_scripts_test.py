@@ -21,8 +21,7 @@ try:
     import torch.distributed.debug
     torch.distributed.TCPStore("127.0.0.1", 0, is_master=True)
 except (ImportError, RuntimeError) as missing:
-    print(f"skipped: {missing}; a root that tests/support/todays_torch makes anew has what it takes")
-    sys.exit(77)
+    jobs.skip(f"{missing}; a root that tests/support/todays_torch makes anew has what it takes")
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples/02_pytorch"
 STEPS = 40

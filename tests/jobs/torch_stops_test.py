@@ -11,17 +11,10 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-try:
-    import torch.distributed
-    if not torch.distributed.is_available():
-        raise ImportError("torch was built without distributed")
-except ImportError as missing:
-    print(f"skipped: {missing} (Debian: python3-torch)")
-    sys.exit(77)
-
 import jobs
 import wrappers
 from jobs import JobCase
+from torch_here import torch
 
 TRAINER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "saving_trainer.py")
 PACKAGE = os.environ.get("CXXRUN_PACKAGE", "")

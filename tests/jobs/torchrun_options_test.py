@@ -14,8 +14,7 @@ try:
     import torch
     import torch.distributed.run as torchrun
 except ImportError as missing:
-    print(f"skipped: {missing} (Debian: python3-torch)")
-    sys.exit(77)
+    jobs.skip(f"{missing} (Debian: python3-torch)")
 
 DUMP = ""
 NEWEST = torch.__version__ >= "2"

@@ -95,8 +95,8 @@ class TrainCase(JobCase):
         wait_until(lambda: self.last_step(name) >= step or job.process.poll() is not None, f"step {step} is done")
 
 
-def main():
+def main(why_not=None):
     """SCRIPT CXXRUN TRAIN [unittest arguments]"""
     global TRAIN
     TRAIN = os.path.abspath(sys.argv.pop(2))
-    jobs.main()
+    jobs.main(why_not)

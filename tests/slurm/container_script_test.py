@@ -8,7 +8,7 @@ import sys
 import unittest
 
 import slurm_case
-from example_case import HERE, ExampleCase, has_torch, script
+from example_case import HERE, NO_TORCH, ExampleCase, has_torch, script
 from slurm_case import jobs
 
 REAL = bool(os.environ.get("CXXRUN_REAL_APPTAINER"))
@@ -54,7 +54,7 @@ class ContainerCase(ExampleCase):
 
 class Environment(ContainerCase):
     @unittest.skipIf(REAL, "the image has no PyTorch")
-    @unittest.skipUnless(has_torch(), "no torch.distributed for /usr/bin/python3 (Debian: python3-torch)")
+    @unittest.skipUnless(has_torch(), NO_TORCH)
     def test_the_job_and_node_script_become_one_line(self):
         text = self.run_example("e_container", "after.sh", programs=self.programs)
         self.assert_trained(text, world=4, steps=3)

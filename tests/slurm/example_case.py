@@ -14,6 +14,8 @@ PYTHON = "/usr/bin/python3"  # Debian's: the one that python3-torch belongs to
 Line = collections.namedtuple("Line", "rank world text step loss")
 LINE = re.compile(r"(?:rank|task) (\d+) of (\d+)(.*?): (?:step|epoch) (\d+) loss (\d+\.\d{6})")
 
+NO_TORCH = "no torch.distributed for /usr/bin/python3 (Debian: python3-torch)"
+
 
 def has_torch():
     return subprocess.run([PYTHON, "-c", "import torch.distributed"], stderr=subprocess.DEVNULL).returncode == 0

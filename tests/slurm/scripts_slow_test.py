@@ -2,10 +2,9 @@
 Usage: scripts_slow_test.py CXXRUN. Exit code 77: skipped, with the reason."""
 import os
 import re
-import sys
 
 import slurm_case
-from example_case import HERE, ExampleCase, has_torch, script
+from example_case import HERE, NO_TORCH, ExampleCase, has_torch, script
 
 APPTAINER = (os.path.join(HERE, "fake_apptainer"), "apptainer")
 TORCHRUN = (os.path.join(HERE, "debian_torchrun"), "torchrun")
@@ -71,7 +70,4 @@ class RestartAtAPortOfTheScripts(ExampleCase):
 
 
 if __name__ == "__main__":
-    if not has_torch():
-        print("skipped: no torch.distributed for /usr/bin/python3 (Debian: python3-torch)")
-        sys.exit(77)
-    sys.exit(slurm_case.main())
+    slurm_case.main(None if has_torch() else NO_TORCH)

@@ -241,13 +241,12 @@ class SlurmCase(jobs.JobCase):
         evidence.tell(area=area, typed=typed, happened=happened)
 
 
-def main():
+def main(why_not_here=None):
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(f"usage: {sys.argv[0]} CXXRUN [unittest arguments]")
     reason = why_not()
-    if reason:
-        print(f"skipped: no Slurm cluster here: {reason}")
-        sys.exit(77)
+    if reason or why_not_here:
+        jobs.skip(why_not_here or f"no Slurm cluster here: {reason}")
     jobs.CXXRUN = os.path.abspath(sys.argv.pop(1))
     runner = unittest.TextTestRunner(resultclass=jobs._Result, stream=sys.stdout)
     result = unittest.main(testRunner=runner, exit=False).result
