@@ -250,7 +250,6 @@ while True:
         job = self.start("--standalone", "--requeue", "--log-dir", logs, self.worker("note up; gate never"),
                          env={"PATH": bin_dir + ":/usr/bin:/bin", "HOME": self.dir, "SLURM_JOB_ID": "7",
                               "SLURM_CLUSTER_NAME": "lab"})
-        self.make_gate("never")
         self.await_events(1, "up")
         os.kill(job.pid, signal.SIGTERM)
         self.assertEqual(job.wait(), 143, job.stderr)

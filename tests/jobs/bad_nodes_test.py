@@ -13,7 +13,6 @@ case " $DIE " in *" $NODE$CXXRUN_GENERATION "*) kill -BUS $$;; esac
 test $CXXRUN_GENERATION = $LAST || gate never"""
 
     def run_three(self, die, last, *options, nnodes="2:3"):
-        self.make_gate("never")
         program = self.worker(self.BODY)
         agents = []
         for rank, node in enumerate("abc"):

@@ -103,7 +103,6 @@ class Causes(JobCase):
                          "^a process of this node's workers was killed by the kernel: memory limit 96 MiB of ")
 
     def test_a_worker_that_somebody_kills_was_killed_from_outside(self):
-        self.make_gate("never")
         job = self.start("--standalone", "--max-restarts", "0", "--log-dir", self.path("logs"),
                          self.worker("note pid $$\ngate never"))
         pid = int(self.await_events(1, "pid")[0][3])
@@ -114,7 +113,6 @@ class Causes(JobCase):
         self.assertIn("signal 9 (SIGKILL): from outside (not cxxrun", job.stderr)
 
     def test_a_worker_that_cxxrun_kills_has_no_cause_of_its_own(self):
-        self.make_gate("never")
         job = self.start("--standalone", "--max-restarts", "0", "--log-dir", self.path("logs"), "--nproc-per-node", "2",
                          "--restart-timeout", "0",
                          self.worker("[ $RANK = 0 ] && exit 3\ntrap '' TERM\ngate never"))

@@ -71,7 +71,6 @@ class ContainerCase(JobCase):
 class AgentOutside(ContainerCase):
     def test_ranks_come_through_and_an_exit_code_comes_out(self):
         program = self.worker(INSIDE + '[ "$RANK" != 0 ] || { gate end; exit 7; }; exec sleep 1000', "program")
-        self.make_gate("end")
         job = self.start("--standalone", "--max-restarts", "0", "--nproc-per-node", str(len(self.runtimes)), "--no-python",
                          *self.behind_all(), program)
         inside = self.await_events(len(self.runtimes), "inside")
@@ -80,7 +79,6 @@ class AgentOutside(ContainerCase):
         self.assert_codes([7], job)
 
     def test_a_program_is_told_once_to_end_and_saves(self):
-        self.make_gate("save")
         program = self.python_worker("""
 signal.signal(signal.SIGTERM, lambda *_: note("TERM"))
 note("ready")

@@ -84,8 +84,6 @@ class Following(LiveCase):
 
 class Logs(Following):
     def test_each_line_of_a_worker_is_shown_once_over_full_files_and_generations(self):
-        self.make_gate("many")
-        self.make_gate("end")
         job = self.start_node("--nproc-per-node=1", "--rdzv-id", self.run_id(), "--max-restarts=1", "--log-dir",
                               self.path("logs"), "--redirects", "3", "--log-rotate", "4K", self.worker(WRITER), nnodes="1")
         self.await_events(1, "up")
@@ -265,8 +263,6 @@ class Floods(Following):
 
     def test_more_events_than_are_kept(self):
         me = self.run_id()
-        self.make_gate("flood")
-        self.make_gate("end")
         job = self.start_node("--nproc-per-node=1", "--rdzv-id", me, "--log-dir", self.path("logs"), *self.python_worker(WANTER),
                               nnodes="1")
         self.await_events(1, "up")

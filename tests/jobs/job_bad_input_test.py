@@ -116,7 +116,6 @@ class BadInput(JobCase):
         self.check(USAGE, ["--node-rank 2"], "--nnodes", "2", "--node-rank", "2", "--rdzv-endpoint", "127.0.0.1:29400")
 
     def test_two_agents_with_one_node_rank(self):
-        self.make_gate("go")
         program = self.worker("gate go", "waits")
         first = self.start_node("--node-rank", "0", program, nnodes="2")
         first.says("waiting for nodes")

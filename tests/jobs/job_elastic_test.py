@@ -12,7 +12,6 @@ class Elastic(JobCase):
 
     def setUp(self):
         super().setUp()
-        self.make_gate("go")
         self.program = self.worker('note start "$WORLD_SIZE" "$GROUP_RANK" "$TORCHELASTIC_RESTART_COUNT" "$NODE"\ngate go')
         self.nodes = 0
 

@@ -23,11 +23,6 @@ def with_daemon(body):
 class Killed(JobCase):
     """kill -9 of one of the two processes of an agent."""
 
-    def setUp(self):
-        super().setUp()
-        self.make_gate("never")
-        self.make_gate("go")
-
     def assert_gone_in_time(self, pids):
         began = time.monotonic()
         wait_until(lambda: not any(map(jobs.alive, pids)), f"{pids} are gone")
@@ -152,10 +147,6 @@ class Killed(JobCase):
 class Told(JobCase):
     """Signals to the process that was started."""
 
-    def setUp(self):
-        super().setUp()
-        self.make_gate("never")
-
     # Counts the signals it gets and ends when `last` has come.
     COUNTING = """
 import threading
@@ -171,7 +162,6 @@ gate("go")
     def test_each_ending_signal_reaches_every_worker_once_and_decides_the_exit_code(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             with self.subTest(number.name):
-                self.make_gate("go")
                 job = self.start("--standalone", "--nproc-per-node", "2", *self.python_worker(self.COUNTING))
                 self.await_events(2, "ready")
                 job.process.send_signal(number)
@@ -208,7 +198,6 @@ gate("go")
             os.unlink(self.path("events"))
 
     def test_term_to_one_agent_of_an_elastic_job_leaves_the_others_running(self):
-        self.make_gate("go")
         first, second = self.start_two("--rdzv-conf", "last_call_timeout=1", self.worker("note ready $WORLD_SIZE\ngate go"),
                                        nnodes="1:2")
         pair = wait_until(lambda: [e for e in self.events("ready") if e[3] == "2"], "a generation of both")
@@ -244,7 +233,6 @@ gate("go")
 
     def test_a_survivor_of_a_failure_that_ignores_term_is_killed_after_the_restart_timeout(self):
         program = self.worker("trap '' TERM; note ready\ntest $RANK = 0 || gate never\ngate go; exit 3")
-        self.make_gate("go")
         job = self.start("--standalone", "--nproc-per-node=2", "--max-restarts=0", "--restart-timeout=1",
                          "--shutdown-timeout=600", program)
         self.await_events(2, "ready")
@@ -267,10 +255,6 @@ gate("go")
 
 class Terminal(JobCase):
     """Ctrl-C typed at a terminal reaches parent and agent at once; workers have sessions of their own."""
-
-    def setUp(self):
-        super().setUp()
-        self.make_gate("never")
 
     def start_on_terminal(self, *arguments):
         pid, self.terminal = pty.fork()
@@ -308,7 +292,6 @@ class Terminal(JobCase):
 
     def test_ctrl_c_ends_the_job_with_130_and_interrupts_each_worker_once(self):
         body = Told.COUNTING
-        self.make_gate("go")
         self.start_on_terminal("--standalone", "--nproc-per-node", "2", *self.python_worker(body))
         self.await_events(2, "ready")
         self.press_ctrl_c()

@@ -56,7 +56,6 @@ class Health(JobCase):
         self.assertEqual([event[3] for event in self.events("start")], ["1"])
 
     def test_an_excluded_node_stays_until_the_end_and_leaves_with_the_code_of_the_job(self):
-        self.make_gate("go")
         self.program = self.worker("note start\ngate go\nexit 7")
         first, second = self.two("test $NODE = a", "--rdzv-conf", "last_call_timeout=1", "--max-restarts", "0")
         self.await_events(1, "start")
@@ -65,7 +64,6 @@ class Health(JobCase):
         self.assert_codes([7, 7], first, second)
 
     def test_an_excluded_node_that_is_told_to_end_disturbs_nobody_unless_it_hosts(self):
-        self.make_gate("go")
         self.program = self.worker("note start\ngate go")
         first, second = self.two("test $NODE = a", "--rdzv-conf", "last_call_timeout=1")
         self.await_events(1, "start")
@@ -75,7 +73,6 @@ class Health(JobCase):
         self.assert_codes([0], first)
 
     def test_the_host_that_was_excluded_ends_the_job_when_it_is_told_to_end(self):
-        self.make_gate("go")
         self.program = self.worker("note start\ngate go")
         first, second = self.two("test $NODE = b", "--rdzv-conf", "last_call_timeout=1")
         self.await_events(1, "start")

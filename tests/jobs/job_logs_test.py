@@ -120,7 +120,6 @@ class Files(JobCase):
         self.assertEqual(sorted(texts), ["first\n", "second\n"])
 
     def test_the_verdict_is_in_the_log_directory_as_json(self):
-        self.make_gate("never")
         self.run_logged(self.worker("test $RANK = 0 || { echo broken >&2; exit 9; }\ngate never"),
                         "--max-restarts", "0", code=9)
         [file] = glob.glob(f"{self.logs}/*/verdict.json")
@@ -215,7 +214,6 @@ class Console(JobCase):
 
     def test_a_failure_is_acted_upon_while_nobody_reads_the_console(self):
         # Rank 0 floods the console until its write blocks; rank 1 fails when the test lets it.
-        self.make_gate("go")
         self.make_gate("end")
         program = self.python_worker(f"""
 note("start")
@@ -227,7 +225,6 @@ if GENERATION == "1" and RANK == "0":
     gate("never")
 gate("go" if GENERATION == "1" else "end")
 sys.exit(GENERATION == "1")""")
-        self.make_gate("never")
         job = self.start("--standalone", "--nproc-per-node", "2", *program, stdout=subprocess.PIPE)
         self.addCleanup(job.process.stdout.close)
         self.await_events(2, "start", 1)
@@ -239,7 +236,6 @@ sys.exit(GENERATION == "1")""")
         self.assert_codes([0], job)
 
     def test_a_console_that_is_gone_does_not_end_the_job(self):
-        self.make_gate("go")
         job = self.start("--standalone", self.worker('note start; gate go; echo "into the void"; echo more'),
                          stdout=subprocess.PIPE)
         self.await_events(1, "start")
@@ -280,7 +276,6 @@ class Trouble(JobCase):
 
     def test_a_run_whose_directory_is_taken_away_goes_on_without_files_with_one_line(self):
         logs = self.path("logs")
-        self.make_gate("never")
         job = self.run_job("--standalone", "--max-restarts", "1", "--nproc-per-node", "2", "--log-dir", logs, "-r", "3",
                            "--health-check", "true", self.worker(
                                'test $CXXRUN_GENERATION = 2 && echo "second $RANK" && exit 4\n'
@@ -322,7 +317,6 @@ class Trouble(JobCase):
         with self.assertRaises(OSError), open(ballast, "wb", 0) as file:
             file.write(b"x" * 65536)
             file.write(b"x")
-        self.make_gate("room")
         much = "yes a line | head -c 8000000"  # more than pipes and console hold
         program = self.worker(f"{much}; note wrote; gate room\nuntil [ -e $DIR/seen ]; do echo later; sleep 0.05; done")
         with open(out, "w") as console:

@@ -34,7 +34,6 @@ class Evidence(JobCase):
 
     def test_the_line_of_pytorchs_watchdog_is_shown_although_15_frames_and_40_threads_follow_it(self):
         told, dies = self.dying_like("cuda_illegal_access")
-        self.make_gate("never")
         job = self.run_job("--standalone", "--nproc-per-node", "4", "--max-restarts", "0", "--log-dir", self.path("logs"),
                            "-t", "2", self.worker(f"test $RANK = 2 || gate never\n{dies}"), code=128 + signal.SIGABRT)
         report = report_of(job)
@@ -61,8 +60,6 @@ class Evidence(JobCase):
     def test_who_lost_a_peer_is_not_the_cause_although_it_is_heard_of_first(self):
         _, loses = self.dying_like("gloo_peer_closed", "exit 1")
         told, fails = self.dying_like("gloo_after_own_exception", "note failing; gate never")
-        self.make_gate("go")
-        self.make_gate("never")
         program = self.worker(f"test $RANK = 0 && {{ gate go; {loses}; }}\n{fails}")
         first, second = self.start_two("--max-restarts", "0", program)
         self.await_events(1, "failing")
@@ -75,7 +72,6 @@ class Evidence(JobCase):
 
     def test_whoever_waited_in_vain_is_not_the_cause(self):
         _, waits = self.dying_like("nccl_timeout")
-        self.make_gate("go")
         program = self.worker(f'note ready $$\ntest $RANK = 3 && {{ gate go; exit 7; }}\ngate go\n{waits}')
         job = self.start("--standalone", "--nproc-per-node", "4", "--max-restarts", "0", program)
         pids = [int(event[3]) for event in self.await_events(4, "ready")]
@@ -89,7 +85,6 @@ class Evidence(JobCase):
 
     def test_64_ranks_that_fail_at_once_are_told_on_one_screen(self):
         told, dies = self.dying_like("cuda_out_of_memory", "exit 1")
-        self.make_gate("go")
         job = self.start("--standalone", "--nproc-per-node", "64", "--max-restarts", "0", "--local-ranks-filter", "0",
                          "--redirects", "2", "--log-dir", self.path("logs"), self.worker(f"note ready $$; gate go\n{dies}"))
         pids = [int(event[3]) for event in self.await_events(64, "ready")]
@@ -130,7 +125,6 @@ class ErrorFiles(JobCase):
 
 class Leavers(JobCase):
     def test_who_had_left_with_0_is_named_where_all_that_failed_had_lost_somebody(self):
-        self.make_gate("left")
         first, second = self.start_two(
             "--max-restarts", "0", "--log-dir", self.path("logs"),
             self.worker("test $RANK = 0 && { note $$; exit 0; }\ngate left\n"
@@ -159,7 +153,6 @@ class ErrorFile(JobCase):
     """TORCHELASTIC_ERROR_FILE of whoever has started cxxrun."""
 
     def test_it_receives_that_of_the_first_failure_of_the_last_try_with_its_exit_code(self):
-        self.make_gate("never")
         reply = self.path("reply.json")
         body = ('test $RANK = 1 || gate never\n'
                 'printf "%s" "{\\"message\\": {\\"message\\": \\"try $TORCHELASTIC_RESTART_COUNT\\"}}" '

@@ -26,7 +26,6 @@ class Requeue(JobCase):
         self.stand_in(STAND_IN)
         self.job_env = {"PATH": self.path("bin") + ":/usr/bin:/bin", "HOME": self.dir, "SLURM_JOB_ID": "7",
                         "SLURM_CLUSTER_NAME": "lab"}
-        self.make_gate("never")
         self.waiting = self.worker("note up\ngate never")
 
     def stand_in(self, text):

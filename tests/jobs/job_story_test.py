@@ -76,7 +76,6 @@ class OneNode(StoryCase):
 
     def test_a_failure_that_is_survived_is_in_the_account(self):
         logs = self.path("logs")
-        self.make_gate("never")
         program = self.worker('test $CXXRUN_GENERATION != 3 || exit 0\ntest $RANK = 0 || exit 3\ngate never')
         job = self.run_job("--standalone", "--nproc-per-node", "2", "--log-dir", logs, program, code=0)
         events, directory, verdict = self.story(logs)
@@ -103,7 +102,6 @@ class OneNode(StoryCase):
         self.assertEqual(shown, [round(each["began_s"] * 1e6) for each in history])
 
     def test_a_job_that_is_told_to_end_was_stopping(self):
-        self.make_gate("never")
         logs = self.path("logs")
         job = self.start("--standalone", "--log-dir", logs, self.worker("note up\ngate never"))
         self.await_events(1, "up")

@@ -12,7 +12,6 @@ class Losses(JobCase):
 
     def setUp(self):
         super().setUp()
-        self.make_gate("go")
         self.program = self.worker('note start "$WORLD_SIZE" "$GROUP_RANK" "$TORCHELASTIC_RESTART_COUNT" $$\ngate go')
 
     def formed(self, world, after=0):

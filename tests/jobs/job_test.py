@@ -130,7 +130,6 @@ class SeveralNodes(JobCase):
 
     def test_agents_of_another_run_id_are_kept_out(self):
         program = self.worker("gate go")
-        self.make_gate("go")
         first = self.start_node("--rdzv-id", "mine", program)
         first.says("waiting for nodes")
         other = self.start_node("--rdzv-id", "theirs", "--rdzv-conf", "join_timeout=1", program)
@@ -145,7 +144,6 @@ class Restarts(JobCase):
     def test_a_killed_worker_restarts_the_job_once_on_all_agents(self):
         program = self.worker('note start "$TORCHELASTIC_RESTART_COUNT" "$WORLD_SIZE" "$MASTER_PORT" "$$"\n'
                               'test "$CXXRUN_GENERATION" = 2 || gate never')
-        self.make_gate("never")
         agents = self.start_two("--nproc-per-node", "2", program)
         for _, rank, _, _, _, _, pid in self.await_events(4, "start", generation=1):
             if rank == 3:
@@ -161,7 +159,6 @@ class Restarts(JobCase):
     def test_when_no_restart_is_left_every_agent_ends_with_the_code_of_the_worker(self):
         program = self.worker('note start "$TORCHELASTIC_RESTART_COUNT"\ntest $RANK = 2 || gate never\n'
                               'for i in 1 2 3; do echo "last words $i" >&2; done; exit 42')
-        self.make_gate("never")
         agents = self.start_two("--nproc-per-node", "2", "--max-restarts", "2", program)
         self.assert_codes([42, 42], *agents)
         self.assertEqual({event[0]: event[3] for event in self.events()}, {1: "0", 2: "1", 3: "2"})
@@ -179,7 +176,6 @@ class Restarts(JobCase):
 
     def test_a_signal_is_named_in_the_report_and_in_the_exit_code(self):
         program = self.worker("test $RANK = 1 && kill -SEGV $$\ngate never")
-        self.make_gate("never")
         job = self.run_job("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", program,
                            code=128 + signal.SIGSEGV)
         self.assertIn("signal 11 (SIGSEGV)", job.stderr)
@@ -193,7 +189,6 @@ class Restarts(JobCase):
     def test_workers_that_failed_of_themselves_are_folded_under_the_first(self):
         # All have failed before the agent, which is stopped, can see the first.
         program = self.worker("note ready $$\ngate go\nexit $((10 + RANK))")
-        self.make_gate("go")
         job = self.start("--standalone", "--nproc-per-node", "3", "--max-restarts", "0", program)
         pids = [int(event[3]) for event in self.await_events(3, "ready")]
         os.kill(job.agent_pid(), signal.SIGSTOP)
@@ -216,8 +211,6 @@ class Cause(JobCase):
 
     def test_on_another_node_the_killed_peer_is_blamed_although_it_is_heard_of_later(self):
         program = self.worker("note ready $$\ntest $RANK = 0 && { gate go; exit 1; }\ngate never")
-        self.make_gate("go")
-        self.make_gate("never")
         first, second = self.start_two("--max-restarts", "0", program)
         pids = {rank: int(pid) for _, rank, _, pid in self.await_events(2, "ready")}
         os.kill(second.agent_pid(), signal.SIGSTOP)
@@ -232,8 +225,6 @@ class Cause(JobCase):
 
     def test_on_the_same_node_the_killed_peer_is_blamed(self):
         program = self.worker("note ready $$\ntest $RANK = 0 && { gate go; exit 1; }\ngate never")
-        self.make_gate("go")
-        self.make_gate("never")
         job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", program)
         pids = {rank: int(pid) for _, rank, _, pid in self.await_events(2, "ready")}
         os.kill(job.agent_pid(), signal.SIGSTOP)
@@ -255,7 +246,6 @@ class Cause(JobCase):
             "gate('go')\n"
             "os.kill(int(open(DIR + '/victim').read()), signal.SIGKILL)\n"
             "os._exit(1)\n")
-        self.make_gate("go")
         job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", *options, *program)
         (_, _, _, pid), = self.await_events(1, "ready")
         self.make_file("victim", pid)
@@ -307,7 +297,6 @@ class ExitCodes(JobCase):
 
     def test_a_program_missing_on_one_node_only_ends_the_job_on_both(self):
         program = self.worker("gate never")
-        self.make_gate("never")
         first = self.start_node(program)
         first.says("waiting for nodes")
         second = self.start_node(self.path("nothing"))
@@ -315,7 +304,6 @@ class ExitCodes(JobCase):
 
     def test_a_program_missing_on_one_node_excludes_that_node_when_the_others_suffice(self):
         program = self.worker("gate go")
-        self.make_gate("go")
         first = self.start_node(program, nnodes="1:2")
         first.says("waiting for more")
         second = self.start_node(self.path("nothing"), nnodes="1:2")

@@ -268,7 +268,6 @@ class Generations(Warm):
         self.assertEqual(self.events("start"), [])
 
     def test_one_that_dies_is_said_and_workers_are_executed(self):
-        self.make_gate("die")
         body = "note('start', 'fractions' in sys.modules)\nif GENERATION == '1':\n    gate('die')\n    sys.exit(1)"
         job = self.begin(self.script(body), "--nproc-per-node", "2", "--max-restarts", "1", "--restart-delay", "0")
         self.await_events(2, "start", 1)
@@ -317,7 +316,6 @@ class Generations(Warm):
 
     def test_a_sweep_of_what_is_forked_and_not_adopted_leaves_the_warm_python_alone(self):
         self.make_gate("stuck")
-        self.make_gate("fail")
         name = self.in_forked("try:\n            open(DIR + '/forked', 'x').close()\n            open(DIR + '/stuck').close()\n"
                               "        except FileExistsError:\n            pass")
         body = f"note('start', '{name}' in sys.modules)\nif GENERATION == '1':\n    gate('fail')\n    sys.exit(1)"
@@ -352,7 +350,6 @@ class Generations(Warm):
 
     def test_nodes_that_were_frozen_fork_the_next_generation(self):
         """Two followers whose coordinator falls silent; their workers are killed as they are."""
-        self.make_gate("go")
         script = self.script("note('start', 'fractions' in sys.modules, os.environ['WORLD_SIZE'])\ngate('go')")
         nodes = []
         for index in range(3):
@@ -413,7 +410,6 @@ class Generations(Warm):
         self.assertRegex(job.stderr, r"the workers imported 1\.\d s of modules that --warm did not: slow 1\.\d s; name them")
 
     def test_nothing_is_left_when_the_agent_is_killed(self):
-        self.make_gate("never")
         job = self.begin(self.script("note('start')\ngate('never')"), "--nproc-per-node", "2")
         self.await_events(2, "start")
         os.kill(job.agent_pid(), signal.SIGKILL)

@@ -67,7 +67,6 @@ os._exit(0)
 
 class Stops(JobCase):
     def test_a_program_behind_a_wrapper_is_told_once_to_end_and_saves_with_its_helpers(self):
-        self.make_gate("save")
         cases = "".join(f"{n}) exec {shlex.join(words)} \"$@\";;\n" for n, words in enumerate(wrappers.ALL))
         wrapper = self.worker(f"case $LOCAL_RANK in\n{cases}esac", "wrapper")
         job = self.start("--standalone", "--nproc-per-node", str(len(wrappers.ALL)), "--no-python", wrapper,
@@ -86,7 +85,6 @@ class Stops(JobCase):
 
 class Places(JobCase):
     def test_what_a_worker_has_started_is_let_in_from_any_session_and_what_others_start_is_refused(self):
-        self.make_gate("end")
         program = shlex.join(self.python_worker(REGISTER + "link, said = register()\nnote('orphan', said)\ngate('end')"))
         wrapper = self.worker(f'setsid --fork {program}\nnote socket "$CXXRUN_AGENT"\ngate end', "wrapper")
         job = self.start("--standalone", "--max-restarts", "0", "--no-python", wrapper)

@@ -5,7 +5,9 @@ A test gets a directory of its own. Workers tell what they do by appending lines
 test carries a marker in its environment; whoever still carries it at the end is a leftover and fails the test."""
 import collections
 import os
+import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -18,6 +20,8 @@ import unittest
 CXXRUN = ""
 GUARD = 45  # seconds; against hanging only
 MARKER = "CXXRUN_TEST_MARKER"
+
+GATE = re.compile(r"""\bgate(?: |\(["'])(\w+)(?![\w$.{])""")  # a use of one, in either language
 
 PROLOGUE = """#!/bin/sh
 note() { echo "$CXXRUN_GENERATION $RANK $*" >> "$DIR/events"; }
@@ -208,15 +212,24 @@ class JobCase(unittest.TestCase):
         return self.path(name)
 
     def worker(self, body, name="worker"):
-        """A shell script with `note WORD…` and `gate NAME`; returns its path."""
+        """A shell script with `note WORD…` and `gate NAME`, whose gates are made here; returns its path."""
+        self.make_gates_of(body)
         return self.make_file(name, PROLOGUE + body + "\n", 0o755)
 
     def python_worker(self, body, name="worker.py"):
         """The same in Python; returns what to put behind the options (not run through cxxrun's .py rule)."""
+        self.make_gates_of(body)
         return ["/usr/bin/python3", self.make_file(name, PYTHON_PROLOGUE + body + "\n")]
 
     def make_gate(self, name):
-        os.mkfifo(self.path(name))
+        """For those that no worker() names."""
+        if not pathlib.Path(self.path(name)).is_fifo():
+            os.mkfifo(self.path(name))
+
+    def make_gates_of(self, body):
+        for name in GATE.findall(body):
+            if not os.path.exists(self.path(name)):  # else it may be open
+                self.make_gate(name)
 
     def open_gate(self, name):
         """Lets through everybody who waits at the gate, and everybody who comes later."""

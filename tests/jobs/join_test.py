@@ -192,7 +192,6 @@ class Announced(JoinCase):
 
     def test_who_is_elected_says_so_before_any_workers_start(self):
         """The generation cannot start as long as the health check of its nodes waits."""
-        self.make_gate("healthy")
         check = self.worker('[ ! -e "$DIR/wait" ] || gate healthy', name="check")
         first, *others = self.step(3, "--nnodes", "2:3", "--health-check", check)
         before, _ = self.formed(3)

@@ -263,7 +263,6 @@ class Changes(LiveCase):
     @unittest.skipUnless(os.geteuid() == 0, "takes root: nodes with names of their own")
     def test_a_node_is_drained_for_good_and_the_others_go_on(self):
         me, by = self.run_id(), rf"drained by uid {os.getuid()} on node\d"
-        self.make_gate("end")
         worker = ("--nproc-per-node=1", self.worker('note up "$(uname -n)"; gate end'))
         agents = {name: self.start_named(name, *worker) for name in ("node1", "node2", "node3")}
         self.await_events(3, "up")

@@ -19,7 +19,6 @@ class LossCase(JobCase):
 
     def setUp(self):
         super().setUp()
-        self.make_gate("go")
         self.program = self.worker('note start "$NODE" "$WORLD_SIZE" $$ "$MASTER_ADDR"\ngate go')
         self.nodes = {}
         self.stopped = set()

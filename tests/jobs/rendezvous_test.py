@@ -108,7 +108,6 @@ class Runs(Rendezvous):
 
     def test_runs_at_once_do_not_meet_and_have_stores_of_their_own(self):
         rendezvous = self.start_rendezvous("--port", "0")
-        self.make_gate("go")
         program = self.worker('note start "$TORCHELASTIC_RUN_ID" "$WORLD_SIZE" "$CXXRUN_STORE_PORT"; gate go')
         agents = [self.start_agent(rendezvous, "--nnodes", "2", program, run=run) for run in ("a", "a", "b", "b")]
         events = self.await_events(4, "start")
@@ -120,7 +119,6 @@ class Runs(Rendezvous):
 
     def test_a_run_whose_agents_are_all_killed_ends_and_a_new_one_goes_on(self):
         rendezvous = self.start_rendezvous("--port", "0")
-        self.make_gate("go")
         program = self.worker('note start; gate go')
         elastic = ("--nnodes", "1:3", "--rdzv-conf", "last_call_timeout=1")
         first = [self.start_agent(rendezvous, *elastic, program) for _ in range(2)]
@@ -137,7 +135,6 @@ class Runs(Rendezvous):
 
     def test_an_agent_that_wants_something_else_is_refused_by_name(self):
         rendezvous = self.start_rendezvous("--port", "0")
-        self.make_gate("go")
         program = self.worker("note start; gate go")
         first = self.start_agent(rendezvous, "--nnodes", "1:2", "--rdzv-conf", "last_call_timeout=1", program)
         self.await_events(1, "start")
@@ -348,7 +345,6 @@ class Join(Rendezvous):
 
     def setUp(self):
         super().setUp()
-        self.make_gate("go")
         self.program = self.worker('note start "$WORLD_SIZE" "$GROUP_RANK" "$TORCHELASTIC_RUN_ID"; gate go')
 
     def check_joined(self, first, *more, env=None):

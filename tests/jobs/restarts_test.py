@@ -26,7 +26,6 @@ class Restarts(JobCase):
     def lacks(self, *options, imports="import surely_not_there", processes=2):
         """A job whose program cannot import a module."""
         program = self.python_worker(f"note('start')\n{imports}\ngate('never')")
-        self.make_gate("never")
         return self.run_job("--standalone", "--nproc-per-node", str(processes), *options, *program)
 
     def assert_tried_once(self, job):
@@ -123,7 +122,6 @@ class Restarts(JobCase):
         self.assertEqual(self.started(), [1, 2, 3])
 
     def test_an_agent_that_comes_while_a_restart_waits_is_in_it(self):
-        self.make_gate("go")
         program = self.worker("note start $WORLD_SIZE\n[ $CXXRUN_GENERATION -gt 3 ] || exit 3\ngate go")
         first = self.start_node("--max-restarts", "9", "--join-window", "0", program, nnodes="1:2")
         self.make_gate("come")  # it is there already: starting a process may take as long as the wait
@@ -144,7 +142,6 @@ class Restarts(JobCase):
         files, server = self.path("files"), self.path("server")
         os.mkdir(files)
         os.mkdir(server)
-        self.make_gate("taken")
         self.worker('note start\n[ $CXXRUN_GENERATION = 1 ] || exit 0\ngate taken\ncat "$DIR/server/data"', "files/program")
         self.make_file(files + "/data", "well\n")
         job = self.through(["unshare", "--mount", "--propagation", "private", "sh", "-c",

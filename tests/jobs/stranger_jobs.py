@@ -14,7 +14,6 @@ class Strangers(JobCase):
 
     def setUp(self):
         super().setUp()
-        self.make_gate("go")
         self.program = self.worker("note start; gate go; note done")
 
     def start_one(self, *options):

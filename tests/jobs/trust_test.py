@@ -16,7 +16,6 @@ from jobs import JobCase, children, read
 class Trust(JobCase):
     def setUp(self):
         super().setUp()
-        self.make_gate("go")
         self.program = self.worker("note start; gate go; note done")
 
     def secret_file(self, text=None, mode=0o600, name="secret"):

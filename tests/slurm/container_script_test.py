@@ -48,7 +48,6 @@ class ContainerCase(ExampleCase):
         return self.submit("e_container", text, programs=self.programs, **more)
 
     def counting(self):
-        self.make_gate("end")
         return " ".join(self.python_worker(COUNTING)) + " '${local_rank}'"
 
 

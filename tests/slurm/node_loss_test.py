@@ -17,7 +17,6 @@ class NodeLoss(SlurmCase):
 
     def setUp(self):
         super().setUp()
-        self.make_gate("go")
         self.program = self.worker('note start $WORLD_SIZE $CXXRUN_HOST\ngate go')
 
     def step(self, *arguments, no_kill=True, env=None, world=3):

@@ -42,7 +42,6 @@ class Health(SlurmCase):
     ILL = 'test $CXXRUN_HOST != node2 || { echo "GPU 3 is gone"; exit 9; }'
 
     def test_an_elastic_job_goes_on_without_the_node(self):
-        self.make_gate("go")
         program = self.worker('note start $WORLD_SIZE\ngate go')
         job = self.start_srun("-N3", "--kill-on-bad-exit", "cxxrun", "--nnodes", "2:3", "--health-check", self.ILL, program)
         self.assertEqual({event[3] for event in self.await_events(2, "start")}, {"2"})

@@ -38,7 +38,6 @@ class Places(SlurmCase):
         self.assertEqual(sorted(told), sorted([("2", "1"), ("2", "1"), ("2", "2"), ("2", "2")] * 2), told)
 
     def test_a_running_job_is_shown_on_its_nodes_and_from_the_login_node_that_reaches_none_of_its_ports(self):
-        self.make_gate("hold")
         worker = self.worker("note up; echo I am $RANK; gate hold")
         job = self.sbatch(f"srun cxxrun --log-dir {self.path('logs')} --tee 3 {worker}", "-N2", "--ntasks-per-node=1")
         self.await_events(2, "up")

@@ -50,7 +50,6 @@ class JobScript(SlurmCase):
                  "the second step goes on with the restart count of a first one that failed; generation numbers go on")
 
     def test_a_step_that_was_killed_is_launched_again(self):
-        self.make_gate("go")
         worker = self.worker('note start "$TORCHELASTIC_RUN_ID"; gate go')
         job = self.sbatch(f"{BEGIN}{STEP} cxxrun {worker}; echo first $?\n{STEP} cxxrun {worker}; echo second $?", "-N2")
         self.await_events(2, "start", 1)
@@ -65,7 +64,6 @@ class JobScript(SlurmCase):
                  "the killed step has a verdict (too few nodes); the next one is generation 2 at once")
 
     def test_two_steps_at_once_are_two_runs(self):
-        self.make_gate("go")
         worker = self.worker('note start "$TORCHELASTIC_RUN_ID" "$WORLD_SIZE"; gate go')
         one = f"{STEP} -N1 -n1 --exact"
         job = self.sbatch(f"{BEGIN}{one} cxxrun {worker} & p=$!; {one} cxxrun {worker} & wait $p $!", "-N2")
@@ -75,7 +73,6 @@ class JobScript(SlurmCase):
         self.assertEqual(sorted(self.started()), [(f"{job}.0", "1"), (f"{job}.1", "1")])
 
     def test_it_ends_with_a_script_that_forgets_it_and_with_scancel(self):
-        self.make_gate("go")
         worker = self.worker("note start; gate go")
         for begin in (BEGIN, BEGIN_BESIDE):
             job = self.sbatch(f"{begin}{STEP} cxxrun true", "-N1")
@@ -91,7 +88,6 @@ class JobScript(SlurmCase):
         self.assert_nothing_left()
 
     def test_a_lost_step_is_launched_again_with_the_nodes_that_are_left(self):
-        self.make_gate("go")
         worker = self.worker('note start "$WORLD_SIZE"; gate go')
         again = ('n=$(scontrol show hostnames "$(scontrol show job $SLURM_JOB_ID | sed -n "s/^ *NodeList=//p")" | wc -l)\n'
                  f"{STEP} --overlap -N $n -n $n cxxrun {worker}; echo second $?")  # the lost step keeps its CPUs
@@ -110,7 +106,6 @@ class JobScript(SlurmCase):
 class Join(SlurmCase):
     def setUp(self):
         super().setUp()
-        self.make_gate("go")
         self.make_gate("more")
         self.program = self.worker('note start "$WORLD_SIZE" "$TORCHELASTIC_RUN_ID"; gate go')
 

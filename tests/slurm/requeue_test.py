@@ -15,7 +15,6 @@ class RequeueCase(SlurmCase):
 
     def setUp(self):
         super().setUp()
-        self.make_gate("never")
         self.program = self.worker('note up ${SLURM_RESTART_COUNT:-0} $SLURM_JOB_ID\n'
                                    'echo "line of run ${SLURM_RESTART_COUNT:-0}"\ngate never')
 
