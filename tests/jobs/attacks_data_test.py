@@ -104,8 +104,7 @@ for said in (bytes([1]) + text(b"/k") + text(b"forged"), bytes([3]) + text(b"/k"
         port = self.await_events(1, "at", 1)[0][3]
         self.assertEqual(self.as_other(self.TOUCH, port), ["0"] * 5)
         line = self.line([job], f"it belongs to uid {ATTACKER}, not {VICTIM}")
-        self.open_gate("go")
-        self.assert_codes([0], job)
+        self.release(job)
         self.row("reads, overwrites and deletes keys, and asks for one many times", "each connection is closed unread", line)
 
     CROWD = """

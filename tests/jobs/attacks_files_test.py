@@ -122,8 +122,7 @@ while True:
         host.process.kill()
         left = next(agent for agent in agents if agent is not host)
         self.await_events(1, "start", 2)
-        self.open_gate("go")
-        self.assert_codes([0], left)
+        self.release(left)
         self.row("takes the directories in --fence that a run could use, where everybody may write",
                  "the run uses another one; the node that is left goes on when the first is lost", NO_LINE)
 
@@ -224,8 +223,7 @@ while True:
         job = self.start("--standalone", "--log-dir", logs, self.worker("note start; gate go"), umask=0o002)
         self.await_events(1, "start", 1)
         jobs.wait_until(lambda: any(map(os.path.islink, glob.glob(f"{logs}/*/{name}"))), "the link is there")
-        self.open_gate("go")
-        self.assert_codes([0], job)
+        self.release(job)
         self.assertEqual(read(precious), "as it was")
         return logs, job
 

@@ -141,8 +141,7 @@ class Ports(Attack):
         agents[0].says("waiting for nodes")
         agents.append(self.start_ranked(1))
         self.await_events(2, "start", 1)
-        self.open_gate("go")
-        self.assert_codes([0, 0], *agents)
+        self.release(*agents)
         self.assertEqual(sorted(self.events("done")), [(1, 0, "done"), (1, 1, "done")])
         return agents
 
@@ -359,8 +358,7 @@ class Kept(Ports):
         self.try_to_get()
         self.assertEqual({event[3] for event in self.await_events(2, "at", 3)}, {str(self.port)})
         over = time.monotonic()
-        self.open_gate("go")
-        self.assert_codes([0, 0], *agents)
+        self.release(*agents)
         self.assertGreater(self.got_at(), over)
         self.row("tries to listen at --master-port all the time, while the job is started again twice",
                  "the port goes from one generation to the next and is never free", NO_LINE)

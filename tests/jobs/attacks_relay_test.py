@@ -115,8 +115,7 @@ class Relays(Attack):
         relay.stdin.flush()
         self.assertRegex(relay.stdout.readline(), "done [1-9]")  # it was called
         line = self.line(agents, "the connection is relayed: begun ")
-        self.open_gate("go")
-        self.assert_codes([0, 0], *agents)
+        self.release(*agents)
         self.assertEqual(sorted(self.events("done")), [(1, 0, "done"), (1, 1, "done")])
         self.assertEqual(len(self.events("start")), 2)
         self.row("has the first port, and passes all bytes on unchanged from " + attack, "the agents meet at the next port",

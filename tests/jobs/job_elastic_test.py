@@ -33,8 +33,7 @@ class Elastic(JobCase):
         self.assertEqual(self.formed(1, 1), {0: "a"})
         second = self.join("1:2")
         self.assertEqual(self.formed(2, 2), {0: "a", 1: "b"})
-        self.open_gate("go")
-        self.assert_codes([0, 0], first, second)
+        self.release(first, second)
 
     def test_a_spare_waits_takes_the_place_of_a_killed_member_and_ends_with_0(self):
         first = self.join("2:3", "--restart-timeout", "1")
@@ -47,8 +46,7 @@ class Elastic(JobCase):
         hole = next(group_rank for group_rank, node in places.items() if node == "b")
         places[hole] = "d"
         self.assertEqual(self.formed(2, 3), places)
-        self.open_gate("go")
-        self.assert_codes([0, 0, 0], first, third, spare)
+        self.release(first, third, spare)
 
     def two_with_heartbeats(self):
         first = self.join("1:2", "--heartbeat-timeout", "2", window=1)
@@ -66,8 +64,7 @@ class Elastic(JobCase):
         first.says("(silent for 2 s)")
         os.kill(frozen, signal.SIGCONT)
         first.says("waits as a spare")
-        self.open_gate("go")
-        self.assert_codes([0, 0], first, second)
+        self.release(first, second)
 
     def test_an_agent_notices_that_the_coordinator_is_silent(self):
         first, second = self.two_with_heartbeats()
@@ -78,8 +75,7 @@ class Elastic(JobCase):
         second.says("partitioned: coordinator lost (silent for 2")
         os.kill(frozen, signal.SIGCONT)
         self.assertEqual(self.formed(3, 1), {0: "a"})
-        self.open_gate("go")
-        self.assert_codes([0], first)
+        self.release(first)
 
     def two_and_a_spare(self, *arguments):
         first = self.join("2", *arguments)
@@ -92,15 +88,13 @@ class Elastic(JobCase):
 
     def test_a_spare_that_was_never_needed_ends_with_0(self):
         agents = self.two_and_a_spare()
-        self.open_gate("go")
-        self.assert_codes([0, 0, 0], *agents)
+        self.release(*agents)
 
     def test_a_spare_takes_over_in_a_job_of_fixed_size(self):
         first, second, spare = self.two_and_a_spare("--max-restarts", "0")
         second.process.kill()
         self.assertEqual(self.formed(2, 2), {0: "a", 1: "c"})
-        self.open_gate("go")
-        self.assert_codes([0, 0], first, spare)
+        self.release(first, spare)
 
     def test_a_spare_of_a_failed_job_ends_with_the_code_of_the_job(self):
         self.program = self.worker("note start\ngate go\nexit 7")
@@ -113,22 +107,19 @@ class Elastic(JobCase):
         first, second, spare = self.two_and_a_spare()
         spare.process.kill()
         first.says("while it waited")
-        self.open_gate("go")
-        self.assert_codes([0, 0], first, second)
+        self.release(first, second)
         self.assertEqual({event[0] for event in self.events()}, {1})
 
     def test_a_spare_that_is_told_to_end_ends_with_143_and_disturbs_nobody(self):
         first, second, spare = self.two_and_a_spare()
         spare.process.terminate()
         self.assertEqual(spare.wait(), 143, spare.stderr)
-        self.open_gate("go")
-        self.assert_codes([0, 0], first, second)
+        self.release(first, second)
         self.assertEqual({event[0] for event in self.events()}, {1})
 
     def test_an_agent_that_comes_after_the_end_is_not_left_hanging(self):
         first = self.join("1:2", window=1)
-        self.open_gate("go")
-        self.assert_codes([0], first)
+        self.release(first)
         late = self.start_node("--rdzv-conf", "last_call_timeout=1,is_host=0,join_timeout=1", self.program, nnodes="1:2")
         self.assertEqual(late.wait(), 112, late.stderr)
         self.assertIn(f"no coordinator at 127.0.0.1:{self.port}", late.stderr)
@@ -138,8 +129,7 @@ class Elastic(JobCase):
         first.says("waiting for nodes")
         second = self.join("2", "--nproc-per-node", "3")
         self.await_events(4, "start")
-        self.open_gate("go")
-        self.assert_codes([0, 0], first, second)
+        self.release(first, second)
         self.assertEqual(sorted((rank, node) for _, rank, _, _, _, _, node in self.events()),
                          [(0, "a"), (1, "b"), (2, "b"), (3, "b")])
 

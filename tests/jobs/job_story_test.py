@@ -121,8 +121,7 @@ class Taken(Succession, StoryCase):
         logs = [self.path(f"logs{index}") for index in range(3)]
         first, before = self.take_first(logs)
         after, _ = self.formed(2, before)
-        self.open_gate("go")
-        self.assert_codes([0, 0], *self.agents[1:])
+        self.release(*self.agents[1:])
         events, _, verdict = self.story(logs[0])
         self.assertIsNone(verdict)  # it was killed
         self.assertEqual(self.kinds(events)[-1], "started")

@@ -50,8 +50,7 @@ class Succession(Losses):
         generation, workers = self.formed(2, before)
         self.assertEqual(set(workers), {0, 1})
         self.assertEqual({event[5] for event in self.events("start", generation)}, {"0"})  # a node's loss uses up no restart
-        self.open_gate("go")
-        self.assert_codes([0, 0], second, third)
+        self.release(second, third)
 
     def test_the_job_goes_on_when_every_process_of_the_first_host_is_killed(self):
         (first, second, third), before = self.three()
@@ -59,8 +58,7 @@ class Succession(Losses):
         for pid in [first.pid, agent]:
             self.kill(pid)
         self.formed(2, before)
-        self.open_gate("go")
-        self.assert_codes([0, 0], second, third)
+        self.release(second, third)
 
     def test_the_new_coordinator_reports_how_the_job_ends(self):
         (first, second, third), before = self.three("--max-restarts", "0")
@@ -75,8 +73,7 @@ class Succession(Losses):
         (first, second, third), before = self.three("--master-port", str(port), "--heartbeat-timeout", "20")
         self.kill(first.agent_pid())
         self.formed(2, before)
-        self.open_gate("go")
-        self.assert_codes([0, 0], second, third)
+        self.release(second, third)
         self.assertIn(f"--master-port {port} is taken on this host, which has taken the job over: MASTER_PORT is ",
                       second.stderr + third.stderr)
 
@@ -88,8 +85,7 @@ class Succession(Losses):
         generation = self.formed(2, before)[0]
         self.kill(frozen, signal.SIGCONT)
         self.formed(3, generation)  # it joins as somebody new
-        self.open_gate("go")
-        self.assert_codes([0, 0, 0], first, second, third)
+        self.release(first, second, third)
 
 
 if __name__ == "__main__":

@@ -136,8 +136,7 @@ class SeveralNodes(JobCase):
         self.assertEqual(other.wait(), 111, other.stderr)
         self.assertIn("this is run mine, not run theirs", other.stderr)
         second = self.start_node("--rdzv-id", "mine", program)
-        self.open_gate("go")
-        self.assert_codes([0, 0], first, second)
+        self.release(first, second)
 
 
 class Restarts(JobCase):
@@ -309,8 +308,7 @@ class ExitCodes(JobCase):
         second = self.start_node(self.path("nothing"), nnodes="1:2")
         first.says("the program, which runs on other nodes, could not be started")
         first.says("generation 2 runs: 1 node, 1 worker")
-        self.open_gate("go")
-        self.assert_codes([0, 0], first, second)
+        self.release(first, second)
 
 
 if __name__ == "__main__":

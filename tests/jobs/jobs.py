@@ -292,6 +292,11 @@ class JobCase(unittest.TestCase):
         found = [agent.wait() for agent in agents]
         self.assertEqual(found, list(codes), "\n".join(agent.stderr for agent in agents))
 
+    def release(self, *agents):
+        """Opens the gate `go`, for which they wait: now all of them end, and well."""
+        self.open_gate("go")
+        self.assert_codes([0] * len(agents), *agents)
+
 
 def some_at_a_time(begin, plans, most=2):
     """(plan, begin(plan)) of each, when so many have begun or all have: the caller waits for it while others run."""

@@ -83,8 +83,7 @@ class Comes(JoinCase):
         self.lose_host(first)
         late = self.join()
         self.formed(3, before)
-        self.open_gate("go")
-        self.assert_codes([0, 0, 0], *others, late)
+        self.release(*others, late)
 
     def test_and_is_asked_to_save_by_the_end_of_the_job_that_an_earlier_coordinator_has_told(self):
         program = self.worker('trap "note asked" USR1\n'
@@ -117,8 +116,7 @@ class Comes(JoinCase):
             self.assertRegex(each.stderr, r"^cxxrun: --join 12: no such job .*; looking again for 30 s\n$")
         agents = self.step(1, "--nnodes", "1:4") + late
         self.await_all_in(4)
-        self.open_gate("go")
-        self.assert_codes([0] * 4, *agents)
+        self.release(*agents)
 
     def await_all_in(self, most):
         """Each runs, or waits as a spare: nodes that come later than 2 s after the first wait for a minute."""
@@ -132,8 +130,7 @@ class Comes(JoinCase):
             silent.accept()[0].recv(1)  # it has greeted
             agents = self.step(1, "--nnodes", "1:2")
             self.formed(2)
-        self.open_gate("go")
-        self.assert_codes([0, 0], *agents, late)
+        self.release(*agents, late)
 
     def test_while_the_file_names_a_port_where_nobody_listens(self):
         self.write(self.names(jobs.free_port()))
@@ -141,8 +138,7 @@ class Comes(JoinCase):
         late.says("which is read again each second; for 30 s in all")
         agents = self.step(1, "--nnodes", "1:2")
         self.formed(2)
-        self.open_gate("go")
-        self.assert_codes([0, 0], *agents, late)
+        self.release(*agents, late)
         self.assertEqual(late.stderr.count("read again"), 1)
 
     def test_while_the_file_names_one_who_coordinates_no_more(self):
@@ -158,8 +154,7 @@ class Comes(JoinCase):
                     caller.hear()
                 agents = self.step(1, "--nnodes", "1:2", "--auth", "none")
                 self.formed(2, max((event[0] for event in self.events()), default=0))
-            self.open_gate("go")
-            self.assert_codes([0, 0], *agents, late)
+            self.release(*agents, late)
             for name in ("events", "go"):
                 os.remove(self.path(name))
             self.make_gate("go")
@@ -206,8 +201,7 @@ class Announced(JoinCase):
         self.assertEqual({event[0] for event in self.events("start")}, {before})
         self.open_gate("healthy")
         self.formed(2, before)
-        self.open_gate("go")
-        self.assert_codes([0, 0], *others)
+        self.release(*others)
         self.assertFalse(os.path.exists(self.file))
 
     def test_a_file_that_cannot_be_written_any_more_is_one_warning_and_the_job_goes_on(self):
@@ -221,8 +215,7 @@ class Announced(JoinCase):
         generation, workers = self.formed(2, before)
         self.kill(workers[1])  # the next generation is one more occasion to write it
         self.formed(2, generation)
-        self.open_gate("go")
-        self.assert_codes([0, 0], *others)
+        self.release(*others)
         said = "".join(agent.stderr for agent in others)
         self.assertEqual(said.count(f"no node can be added with --join: cannot write {self.file}"), 1, said)
 
@@ -260,15 +253,13 @@ class TakesOver(JoinCase):
         self.left_without(leader, others)
         late = self.join()
         self.formed(3, self.said()["elected"][0])
-        self.open_gate("go")
-        self.assert_codes([0, 0, 0], *others, late)
+        self.release(*others, late)
         self.assertFalse(os.path.exists(self.file))
 
     def test_the_last_of_two_that_were_added_by_the_fence_of_which_the_job_told_it(self):
         leader, (last,) = self.only_added_ones_left(2, "--fence", self.dir)
         self.left_without(leader, [last])
-        self.open_gate("go")
-        self.assert_codes([0], last)
+        self.release(last)
 
 
 TERMS = {"min_nodes": 1, "max_nodes": 2, "max_restarts": 3, "max_restarts_given": False, "join_window_ms": 5000,

@@ -87,8 +87,7 @@ class LossCase(JobCase):
         return name
 
     def finish(self, *names):
-        self.open_gate("go")
-        self.assert_codes([0] * len(names), *(self.nodes[name] for name in names))
+        self.release(*(self.nodes[name] for name in names))
 
     # ---- what happens to it
 

@@ -113,8 +113,7 @@ class Runs(Rendezvous):
         events = self.await_events(4, "start")
         self.assertEqual({(e[3], e[4]) for e in events}, {("a", "2"), ("b", "2")})
         self.assertEqual(len({e[5] for e in events}), 2)
-        self.open_gate("go")
-        self.assert_codes([0] * 4, *agents)
+        self.release(*agents)
         self.end(rendezvous)
 
     def test_a_run_whose_agents_are_all_killed_ends_and_a_new_one_goes_on(self):
@@ -129,8 +128,7 @@ class Runs(Rendezvous):
         before = max(e[0] for e in self.events())
         second = self.start_agent(rendezvous, *elastic, program)
         self.await_events(1, "start", before + 1)
-        self.open_gate("go")
-        self.assert_codes([0], second)
+        self.release(second)
         self.end(rendezvous)
 
     def test_an_agent_that_wants_something_else_is_refused_by_name(self):
@@ -141,8 +139,7 @@ class Runs(Rendezvous):
         other = self.start_agent(rendezvous, "--nnodes", "4", program)
         self.assertEqual(other.wait(), USAGE, other.stderr)
         self.assertIn("--nnodes is 1:2 in this run but 4 here", other.stderr)
-        self.open_gate("go")
-        self.assert_codes([0], first)
+        self.release(first)
         self.end(rendezvous)
 
     def test_only_the_id_it_was_given_is_served(self):
@@ -352,8 +349,7 @@ class Join(Rendezvous):
         events = self.await_events(2, "start", 2)
         self.assertEqual(sorted(e[3:] for e in events), [("2", "0", "12.0"), ("2", "1", "12.0")])
         late.says("joined 12.0 on localhost")
-        self.open_gate("go")
-        self.assert_codes([0, 0], first, late)
+        self.release(first, late)
 
     def test_a_node_enters_a_step_of_a_job_with_a_rendezvous(self):
         rendezvous = self.start_rendezvous(env=self.job)
@@ -373,8 +369,7 @@ class Join(Rendezvous):
         agent = self.start(self.program, env=step(0))
         self.await_events(1, "start")
         self.assertFalse(os.path.exists(self.path(".cxxrun")))
-        self.open_gate("go")
-        self.assert_codes([0], agent)
+        self.release(agent)
 
     def test_no_such_job_is_one_line_that_says_where_was_looked_and_one_at_the_end(self):
         agent = self.run_job("--join", "12", *SOON, self.program)
@@ -404,8 +399,7 @@ class Join(Rendezvous):
         self.assertRegex(agent.stderr, r"several steps run here: 12\.[01], 12\.[01]; say which one with --join")
         late = self.start("--join", "12.1", self.program)
         wait_until(lambda: len([e for e in self.events() if e[3] == "2" and e[5] == "12.1"]) == 2, "it is in step 1")
-        self.open_gate("go")
-        self.assert_codes([0, 0, 0], *steps, late)
+        self.release(*steps, late)
         self.end(rendezvous)
 
 

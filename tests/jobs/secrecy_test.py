@@ -56,8 +56,7 @@ class Secrecy(JobCase):
             self.assertFalse(word in data, f"{name} is in {what or path}")
 
     def end(self, agents):
-        self.open_gate("go")
-        self.assert_codes([0, 0], *agents)
+        self.release(*agents)
 
 
 class Processes(Secrecy):

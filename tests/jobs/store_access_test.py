@@ -78,8 +78,7 @@ class StoreAccess(JobCase):
         return self.both
 
     def end_well(self):
-        self.open_gate("go")
-        self.assert_codes([0, 0], *self.both)
+        self.release(*self.both)
 
     def call(self, host, *source, user=NOBODY, address=None, net=None):
         """What another user gets out of the store from there, and the end that it called from."""
