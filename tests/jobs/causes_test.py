@@ -1,7 +1,6 @@
 """Why workers die, provoked for real: out of memory in a control group, SIGKILL by hand, a full disk.
 Usage: causes_test.py CXXRUN"""
 import ctypes
-import json
 import os
 import re
 import signal
@@ -57,13 +56,6 @@ class MemoryGroup:
 
 
 class Causes(JobCase):
-    def verdict(self):
-        found = [os.path.join(where, "verdict.json") for where, _, names in os.walk(self.path("logs"))
-                 if "verdict.json" in names]
-        self.assertEqual(len(found), 1, found)
-        with open(found[0]) as f:
-            return json.load(f)
-
     def first(self, *arguments, **more):
         job = self.run_job("--standalone", "--max-restarts", "0", "--log-dir", self.path("logs"), *arguments, **more)
         job.failure = self.verdict()["failures"][0]

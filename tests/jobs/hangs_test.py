@@ -3,7 +3,6 @@
 Most workers here register with their agent and write their pages themselves (src/base/worker/control_page.hpp), so that each
 says exactly what the test means: `enter` and `leave` are a collective that needs no other rank. Those of Runtime are
 programs with the library (tests/support/astray_worker.cpp)."""
-import json
 import os
 import re
 import signal
@@ -146,11 +145,10 @@ note("finished")
         self.assert_codes([137, 137], first, second)
         self.assertRegex(first.stderr, r"rank 3 on \S+ did not enter all_reduce #9 \(25 f32\) for \S+ s that 3 others waited in")
         self.assertIn("no stack: none: there is no gdb", second.stderr)
-        verdicts = [json.loads(text) for text in self.logs("verdict.json").values()]
-        self.assertEqual(len(verdicts), 1)
-        self.assertIn(CAUSE, verdicts[0]["summary"])
-        self.assertTrue(verdicts[0]["failures"][0]["hung"].startswith(CAUSE))
-        self.assertEqual(verdicts[0]["failures"][0]["rank"], 3)
+        verdict = self.verdict()
+        self.assertIn(CAUSE, verdict["summary"])
+        self.assertTrue(verdict["failures"][0]["hung"].startswith(CAUSE))
+        self.assertEqual(verdict["failures"][0]["rank"], 3)
 
     def assert_stopped_rank_is_killed(self, *wrapper):
         first, second = self.run_two("""

@@ -1,7 +1,6 @@
 """Jobs with --health-check: passing, failing on one node or on all, hanging, again before a restart, killed.
 Usage: job_health_test.py CXXRUN"""
 import glob
-import json
 import signal
 
 import jobs
@@ -47,8 +46,7 @@ class Health(JobCase):
         self.assertIn(":health] GPU 3 is gone", second.stderr)
         self.assertEqual([event[3] for event in self.events("start")], ["1"])
         self.assertEqual(len(self.events("check")), 2)  # the passed check of the first attempt counts
-        [file] = glob.glob(self.path("logs/*/verdict.json"))
-        self.assertIn("GPU 3 is gone", json.loads(read(file))["excluded"][0])
+        self.assertIn("GPU 3 is gone", self.verdict()["excluded"][0])
 
     def test_the_host_of_the_rendezvous_may_be_the_one_excluded(self):
         first, second = self.two("test $NODE = b", "--rdzv-conf", "last_call_timeout=1")

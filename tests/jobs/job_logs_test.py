@@ -1,6 +1,5 @@
 """Where the output of whole jobs goes: files, console, trouble with either. Usage: job_logs_test.py CXXRUN"""
 import glob
-import json
 import os
 import re
 import shutil
@@ -122,8 +121,7 @@ class Files(JobCase):
     def test_the_verdict_is_in_the_log_directory_as_json(self):
         self.run_logged(self.worker("test $RANK = 0 || { echo broken >&2; exit 9; }\ngate never"),
                         "--max-restarts", "0", code=9)
-        [file] = glob.glob(f"{self.logs}/*/verdict.json")
-        verdict = json.loads(read(file))
+        verdict = self.verdict(self.logs)
         self.assertEqual((verdict["verdict"], verdict["exit_code"], verdict["generation"]), ("worker failed", 9, 1))
         self.assertEqual([(f["rank"], f["exit_code"], f["stderr"].strip()) for f in verdict["failures"]],
                          [(1, 9, "broken")])

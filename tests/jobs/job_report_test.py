@@ -1,5 +1,4 @@
 """What the report of a failure says of its cause, and of everybody else. Usage: job_report_test.py CXXRUN"""
-import glob
 import json
 import os
 import pty
@@ -43,7 +42,7 @@ class Evidence(JobCase):
         host, log = re.search(r"^  log: +(.*):(/.*)$", report, re.M).groups()
         self.assertEqual(host, HOST)
         self.assertEqual(read(log), shape("cuda_illegal_access")[1])
-        [failure] = json.loads(read(glob.glob(self.path("logs") + "/*/verdict.json")[0]))["failures"]
+        [failure] = self.verdict()["failures"]
         self.assertEqual((failure["told"], failure["role"], failure["log"]), (told, "culprit", log))
 
     def test_without_a_file_the_report_says_how_to_keep_one(self):
@@ -136,7 +135,7 @@ class Leavers(JobCase):
         report = report_of(first)
         self.assertIn(f"  rank 0 on {HOST} had left with exit code 0; rank 1 on {HOST}: exit code 1\n", report)
         self.assertRegex(report, rf"  left before:   with exit code 0: rank 0 on {HOST} at [-0-9]+ [:0-9]+\.\d+\n")
-        [left] = json.loads(read(glob.glob(self.path("logs") + "/*/verdict.json")[0]))["left_before"]
+        [left] = self.verdict()["left_before"]
         self.assertEqual((left["rank"], left["host"]), (0, HOST))
 
     def test_a_process_that_a_worker_leaves_is_named_when_it_is_killed_also_one_in_a_session_of_its_own(self):

@@ -4,6 +4,8 @@ A test gets a directory of its own. Workers tell what they do by appending lines
 `events` there and wait at gates (FIFOs), so that nothing depends on how fast the machine is. Every process of a
 test carries a marker in its environment; whoever still carries it at the end is a leftover and fails the test."""
 import collections
+import glob
+import json
 import os
 import pathlib
 import random
@@ -253,6 +255,11 @@ class JobCase(unittest.TestCase):
         except Hang as hang:
             texts = "\n".join(agent.stderr for agent in self.agents)
             raise Hang(f"{hang}\nevents: {self.events()}\nstderr:\n{texts}") from None
+
+    def verdict(self, logs="logs"):
+        """What the one coordinator has written that had this --log-dir."""
+        [path] = glob.glob(self.path(logs) + "/*/verdict.json")
+        return json.loads(read(path))
 
     # ---- agents
 

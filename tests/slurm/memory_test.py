@@ -1,6 +1,4 @@
 """The kernel's out-of-memory killer in a step of Slurm's. Usage: memory_test.py CXXRUN"""
-import json
-import os
 import unittest
 
 import namespaces
@@ -51,10 +49,7 @@ class Memory(SlurmCase):
         done = self.greedy(2, "--nnodes", "1:2", "--nproc-per-node", "1", "--max-restarts", "2", "--restart-delay", "0",
                            "--log-dir", self.path("logs"))
         self.assertNotIn("excluded", done.err)
-        found = [os.path.join(folder, "verdict.json") for folder, _, files in os.walk(self.path("logs"))
-                 if "verdict.json" in files]
-        self.assertEqual(len(found), 1, found)
-        verdict = json.loads(read(found[0]))
+        verdict = self.verdict()
         self.assertEqual((verdict["node_faults"], verdict["excluded"], verdict["restarts"]), ([], [], 2))
         self.assertEqual([past["nodes"] for past in verdict["history"]], [2, 2, 2])
 

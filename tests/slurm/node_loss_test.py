@@ -1,11 +1,10 @@
 """Nodes that are lost while a step runs on them: with and without a word, with and without --no-kill.
 Usage: node_loss_test.py CXXRUN"""
-import json
 import os
 
 import slurm_case
 from releases import expected
-from slurm_case import SlurmCase, processes_with, read, wait_until
+from slurm_case import SlurmCase, processes_with, wait_until
 
 
 def setUpModule():
@@ -37,13 +36,6 @@ class NodeLoss(SlurmCase):
         events = self.await_events(count, "start", generation)
         self.assertEqual({event[3] for event in events}, {str(count)})
         return sorted(event[4] for event in events)
-
-    def verdict(self):
-        logs = self.path("logs")
-        files = [os.path.join(logs, name, "verdict.json") for name in os.listdir(logs)]
-        found = [json.loads(read(path)) for path in files if os.path.exists(path)]
-        self.assertEqual(len(found), 1, files)
-        return found[0]
 
     def workers_on(self, node):
         """Workers of this test that run inside the node, cut off or not."""
