@@ -283,17 +283,8 @@ class Trouble(JobCase):
         self.assertRegex(job.stdout, rf"(?m)^\[{HOST}:[01]\] second [01]$")
         self.assertRegex(job.stderr, r"(?m)^  log:           not kept")
 
-    def mount_tiny(self):
-        os.mkdir(self.path("tiny"))
-        mounted = os.geteuid() == 0 and subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=24", "tmpfs", self.path("tiny")], capture_output=True).returncode == 0
-        if not mounted:
-            self.skipTest("mounting a small file system needs root")
-        self.addCleanup(subprocess.run, ["umount", "-l", self.path("tiny")])
-        return self.path("tiny")
-
     def test_a_full_disk_at_run_time_is_said_once_per_file_and_the_job_goes_on(self):
-        tiny = self.mount_tiny()
+        tiny = self.mount_small("size=64k,nr_inodes=24")
         program = self.python_worker("for i in range(5000): print(i, 'x' * 60)\nnote('done')")
         for how, shown in (("-t", 5000), ("-r", 0)):
             job = self.run_job("--standalone", "--max-restarts=0", how, "1", "--log-dir", tiny, *program, code=0)
@@ -309,7 +300,7 @@ class Trouble(JobCase):
             shutil.rmtree(tiny, ignore_errors=True)  # but the mount point
 
     def test_a_console_file_on_a_full_disk_goes_on_when_there_is_room(self):
-        tiny = self.mount_tiny()
+        tiny = self.mount_small("size=64k,nr_inodes=24")
         out, ballast = tiny + "/out", tiny + "/ballast"
         with self.assertRaises(OSError), open(ballast, "wb", 0) as file:
             file.write(b"x" * 65536)
@@ -328,7 +319,7 @@ class Trouble(JobCase):
         self.assertIn("output of the workers is lost", job.stderr)
 
     def test_a_full_disk_at_the_start_is_one_line_and_code_111(self):
-        tiny = self.mount_tiny()
+        tiny = self.mount_small("size=64k,nr_inodes=24")
         with self.assertRaises(OSError):
             for number in range(100):
                 os.mkdir(f"{tiny}/{number}")

@@ -73,11 +73,7 @@ class Evidence(JobCase):
         _, waits = self.dying_like("nccl_timeout")
         program = self.worker(f'note ready $$\ntest $RANK = 3 && {{ gate go; exit 7; }}\ngate go\n{waits}')
         job = self.start("--standalone", "--nproc-per-node", "4", "--max-restarts", "0", program)
-        pids = [int(event[3]) for event in self.await_events(4, "ready")]
-        os.kill(job.agent_pid(), signal.SIGSTOP)
-        self.open_gate("go")
-        jobs.wait_until(lambda: not any(map(jobs.alive, pids)), "the workers have ended")
-        os.kill(job.agent_pid(), signal.SIGCONT)
+        self.end_unseen(job, 4)
         self.assert_codes([7], job)
         self.assertIn(f"first failure: rank 3 on {HOST}", report_of(job))
         self.assertRegex(report_of(job), r"  3 others: +ranks 0-2 on .*: signal 6 \(SIGABRT\).*, waiting for another rank: ")
@@ -86,11 +82,7 @@ class Evidence(JobCase):
         told, dies = self.dying_like("cuda_out_of_memory", "exit 1")
         job = self.start("--standalone", "--nproc-per-node", "64", "--max-restarts", "0", "--local-ranks-filter", "0",
                          "--redirects", "2", "--log-dir", self.path("logs"), self.worker(f"note ready $$; gate go\n{dies}"))
-        pids = [int(event[3]) for event in self.await_events(64, "ready")]
-        os.kill(job.agent_pid(), signal.SIGSTOP)
-        self.open_gate("go")
-        jobs.wait_until(lambda: not any(map(jobs.alive, pids)), "the workers have ended")
-        os.kill(job.agent_pid(), signal.SIGCONT)
+        self.end_unseen(job, 64)
         self.assert_codes([1], job)
         report = report_of(job)
         self.assertIn(told, report)

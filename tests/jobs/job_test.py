@@ -189,11 +189,7 @@ class Restarts(JobCase):
         # All have failed before the agent, which is stopped, can see the first.
         program = self.worker("note ready $$\ngate go\nexit $((10 + RANK))")
         job = self.start("--standalone", "--nproc-per-node", "3", "--max-restarts", "0", program)
-        pids = [int(event[3]) for event in self.await_events(3, "ready")]
-        os.kill(job.agent_pid(), signal.SIGSTOP)
-        self.open_gate("go")
-        wait_until(lambda: not any(map(jobs.alive, pids)), "the workers have exited")
-        os.kill(job.agent_pid(), signal.SIGCONT)
+        self.end_unseen(job, 3)
         self.assertIn(job.wait(), (10, 11, 12))
         self.assertEqual(job.stderr.count("  1 other:       rank "), 2, job.stderr)
         for code in (10, 11, 12):

@@ -238,6 +238,15 @@ class JobCase(unittest.TestCase):
         self.gates.append(os.open(self.path(name), os.O_RDWR))  # whoever waits in open(2) is let through
         os.rename(self.make_file(name + ".open"), self.path(name))
 
+    def mount_small(self, options):
+        """A file system of its own; returns its path. Skips the test without root."""
+        os.mkdir(self.path("small"))
+        words = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", self.path("small")]
+        if os.geteuid() != 0 or subprocess.run(words, capture_output=True).returncode != 0:
+            self.skipTest("mounting a small file system needs root")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.path("small")])
+        return self.path("small")
+
     def events(self, word=None, generation=None):
         """(generation, rank, words…) of the whole lines so far."""
         lines = read(self.path("events"))
@@ -294,6 +303,14 @@ class JobCase(unittest.TestCase):
 
     def run_job(self, *arguments, code=None, **more):
         return self.ended(self.start(*arguments, **more), code)
+
+    def end_unseen(self, job, count):
+        """Opens the gate `go`. The agent sees nothing until these workers, which have noted `ready PID`, have ended."""
+        pids = [int(event[3]) for event in self.await_events(count, "ready")]
+        os.kill(job.agent_pid(), signal.SIGSTOP)
+        self.open_gate("go")
+        wait_until(lambda: not any(map(alive, pids)), "the workers have ended")
+        os.kill(job.agent_pid(), signal.SIGCONT)
 
     def assert_codes(self, codes, *agents):
         found = [agent.wait() for agent in agents]

@@ -116,6 +116,15 @@ class LossCase(JobCase):
         """Its parent tells of its death, when it is over."""
         self.kill(self.nodes[name].agent_pid())
 
+    def lose_leader(self, names, after):
+        """Of the next generation, which these nodes form; the others go on, and end well."""
+        generation, _ = self.formed(names, after)
+        leader = self.leader(generation)
+        self.lose_agent(leader)
+        left = sorted(set(names) - {leader})
+        self.formed(left, generation)
+        self.finish(*left)
+
     def lose_node(self, name):
         """Nobody of it can tell of its death."""
         pids = self.pids(name)

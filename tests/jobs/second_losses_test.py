@@ -29,24 +29,15 @@ class ToldAgain(LossCase):
         self.end_worker("b", workers["b"], self.before)
         return deaf
 
-    def lose_second(self):
-        """Whoever has been elected is lost, too; the two others are most of its generation."""
-        generation, _ = self.formed("bcd", self.before)
-        second = self.leader(generation)
-        self.lose_agent(second)
-        left = sorted(set("bcd") - {second})
-        self.formed(left, generation)
-        self.finish(*left)
-
     def test_a_coordinator_that_was_told_again_by_its_own_agent_can_be_succeeded(self):
         self.go_on(*self.lose_first())
-        self.lose_second()
+        self.lose_leader("bcd", self.before)  # the two others are most of its generation
 
     def test_so_can_one_that_was_told_three_times(self):
         deaf = self.lose_first("--heartbeat-timeout", "2")
         self.nodes["b"].says("no coordinator yet: next round")
         self.go_on(*deaf)
-        self.lose_second()
+        self.lose_leader("bcd", self.before)  # the two others are most of its generation
 
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root, to make hosts")

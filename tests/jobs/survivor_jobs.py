@@ -103,5 +103,15 @@ class SurvivorCase(TrainCase):
         self.step_on(job, 2)
         self.look(job, 4)
 
+    def assert_survives_the_death_of_all(self, workers):
+        options = ("--steps", "200", "--batch", "1", "--quiet", "--save-every", "5")
+        whole = self.trained(workers, *options)
+        job = self.train(workers, *options, "--checkpoint-dir", self.path("saved"), "--curve", self.path("curve.csv"))
+        self.await_step(50, job)
+        for pid in self.trainers():
+            os.kill(pid, signal.SIGKILL)
+        self.assert_codes([0], job)
+        self.assertEqual(self.final(job.stdout), whole)
+
     def one_node(self, *options, **more):
         return [self.train(4, *options, **more)]

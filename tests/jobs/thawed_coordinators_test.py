@@ -117,12 +117,7 @@ class Reset(LossCase):
         before, _ = self.formed("abc")
         own = self.connections_of("a")
         reset({(near, far) for near, far in own if (far, near) in own})
-        generation, _ = self.formed("abc", before)
-        second = self.leader(generation)
-        self.lose_agent(second)
-        left = sorted(set("abc") - {second})
-        self.formed(left, generation)
-        self.finish(*left)
+        self.lose_leader("abc", before)
 
     def test_a_node_whose_connections_are_reset_just_before_the_end_ends_as_the_job_does(self):
         self.program = self.worker('note start "$NODE" "$WORLD_SIZE" $$ "$MASTER_ADDR"\ntest "$NODE" = c || gate go')

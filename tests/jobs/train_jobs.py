@@ -46,6 +46,18 @@ class TrainCase(JobCase):
             agent.wait(600)
         self.assert_codes([0] * len(agents), *agents)
 
+    def assert_worlds_agree(self, steps):
+        """Sums are rounded in another order, so the losses are equal to a few digits only. Returns those of one rank."""
+        losses = []
+        for world in (1, 2, 4):
+            self.trained(world, "--steps", steps, "--batch", str(8 // world), "--quiet", "--curve", self.path(f"{world}.csv"))
+            losses.append([float(row[1]) for row in self.curve(f"{world}.csv")])
+        for other in losses[1:]:
+            self.assertAlmostEqual(losses[0][0], other[0], delta=1e-5)
+            for mine, theirs in zip(losses[0], other, strict=True):
+                self.assertAlmostEqual(mine, theirs, delta=2e-3)
+        return losses[0]
+
     def alone(self, *options, env=None):
         return subprocess.run([TRAIN, *options], env=self.environment(env), capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=jobs.GUARD)

@@ -1,7 +1,6 @@
 """Kills in a training run whose survivors keep their processes. Usage: train_survivors_test.py CXXRUN TRAIN
 
 Nothing is saved: only a survivor can know what was learnt. CXXRUN_KILLS: how many kills; CXXRUN_KILLS_SEED repeats a run."""
-import os
 import signal
 import time
 
@@ -36,14 +35,7 @@ class Survivors(SurvivorCase):
         self.play(self.one_node, disturb)
 
     def test_when_all_die_at_once_the_checkpoint_is_loaded(self):
-        options = ("--steps", "200", "--batch", "1", "--quiet", "--save-every", "5")
-        whole = self.trained(4, *options)
-        job = self.train(4, *options, "--checkpoint-dir", self.path("saved"), "--curve", self.path("curve.csv"))
-        self.await_step(50, job)
-        for pid in self.trainers():
-            os.kill(pid, signal.SIGKILL)
-        self.assert_codes([0], job)
-        self.assertEqual(self.final(job.stdout), whole)
+        self.assert_survives_the_death_of_all(4)
 
     def test_a_world_that_grows_and_loses_a_node_goes_on_in_the_processes_that_are_left(self):
         options = ("--steps", "1000000", "--batch", "1", "--quiet", "--curve", self.path("curve.csv"))

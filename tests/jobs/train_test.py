@@ -103,16 +103,7 @@ class Alone(TrainCase):
 
 class OneNode(TrainCase):
     def test_ranks_together_do_what_one_does_with_their_batches(self):
-        """Sums are rounded in another order, so the losses are equal to a few digits only."""
-        losses = []
-        for world in (1, 2, 4):
-            self.trained(world, "--steps", "10", "--batch", str(8 // world), "--quiet", "--curve",
-                         self.path(f"{world}.csv"))
-            losses.append([float(row[1]) for row in self.curve(f"{world}.csv")])
-        for other in losses[1:]:
-            for mine, theirs in zip(losses[0], other):
-                self.assertAlmostEqual(mine, theirs, delta=2e-3)
-            self.assertAlmostEqual(losses[0][0], other[0], delta=1e-5)
+        self.assert_worlds_agree("10")
 
     def test_four_workers_repeat_themselves(self):
         runs = {self.trained(4, "--steps", "30", *SMALL) for _ in range(2)}
@@ -162,13 +153,7 @@ class OneNode(TrainCase):
         self.assertNotRegex(job.stderr, r"train: rank 0 .*(left|died)")  # the other rank has been told the cause
 
     def test_a_disk_that_fills_in_the_middle_is_told_by_every_rank(self):
-        os.mkdir(self.path("small"))
-        mounted = os.geteuid() == 0 and subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", self.path("small")], capture_output=True).returncode == 0
-        if not mounted:
-            self.skipTest("mounting a small file system needs root")
-        self.addCleanup(subprocess.run, ["umount", "-l", self.path("small")])
-        saved = self.path("small/saved")
+        saved = self.mount_small("size=16m") + "/saved"
         job = self.train(2, "--steps", "1000000", *SMALL, "--checkpoint-dir", saved, "--save-every", "5",
                          max_restarts=0)
         wait_until(lambda: job.process.poll() is not None or

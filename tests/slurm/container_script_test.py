@@ -171,19 +171,18 @@ class Signals(ContainerCase):
     def received(self, word):
         return sorted(e[1] for e in self.events(word))
 
-    def test_usr1_reaches_every_process_inside_once_and_the_job_goes_on(self):
-        job = self.signalled("", "--signal=USR1")
+    def assert_all_receive_usr1(self, options):
+        job = self.signalled(options, "--signal=USR1")
         self.await_events(4, "USR1")
         self.open_gate("end")
         self.finish(job)
         self.assertEqual(self.received("USR1"), [0, 1, 2, 3])
 
+    def test_usr1_reaches_every_process_inside_once_and_the_job_goes_on(self):
+        self.assert_all_receive_usr1("")
+
     def test_usr1_goes_through_a_pid_namespace(self):
-        job = self.signalled("--pid", "--signal=USR1")
-        self.await_events(4, "USR1")
-        self.open_gate("end")
-        self.finish(job)
-        self.assertEqual(self.received("USR1"), [0, 1, 2, 3])
+        self.assert_all_receive_usr1("--pid")
 
     def test_scancel_lets_the_processes_inside_save(self):
         job = self.signalled("")
