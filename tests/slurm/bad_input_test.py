@@ -77,8 +77,7 @@ class BadInput(SlurmCase):
                  "a warning that names it at once, and no end before join_timeout")
 
     def test_a_batch_script_without_srun_is_told_so(self):
-        job = self.sbatch("cxxrun true", "-N2")
-        self.assertEqual(self.wait_job(job), "COMPLETED")
+        job = self.sbatch("cxxrun true", "-N2", state="COMPLETED")
         self.assertIn("the Slurm job has 2 nodes but this runs on one; start cxxrun with srun", self.output(job))
         self.row("bad input", "sbatch -N2; in it: cxxrun ./train",
                  "runs on the first node alone, and says: start cxxrun with srun to use them all")

@@ -51,8 +51,7 @@ class WholeCluster(SlurmCase):
         self.assertEqual(done.out, "0,1\n", done)
 
     def test_a_batch_job_runs_and_its_state_and_output_are_seen(self):
-        job = self.sbatch("hostname; exit 3", "-N2")
-        self.assertEqual(self.wait_job(job), "FAILED")
+        job = self.sbatch("hostname; exit 3", "-N2", state="FAILED")
         self.assertEqual((self.output(job), self.job(job)["ExitCode"]), ("node1\n", "3:0"))
 
     def test_what_a_node_has_not_read_is_seen(self):

@@ -94,7 +94,7 @@ class Doctor(SlurmCase):
         self.assertIn("#SBATCH --gpus-per-node=4\n", script)
         self.make_file("job.sh", script)
         job = self.login("sbatch", "--parsable", "job.sh").out.strip()
-        self.assertEqual(self.wait_job(job), "COMPLETED", script)
+        self.wait_job(job, "COMPLETED")
         self.assertEqual(sorted(event[1] for event in self.events("ran")), list(range(8)))
         self.row("doctor", "cxxrun --init ./train >job.sh; sbatch job.sh", "a worker for each GPU of the partition's nodes")
 

@@ -79,8 +79,8 @@ class OneTaskPerNode(FormCase):
         for form, workers in GPU_FORMS.items():
             with self.subTest(form=form):
                 self.forget()
-                job = self.sbatch(f"srun cxxrun {self.train}", "-N2", "--ntasks-per-node=1", *form.split())
-                self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+                job = self.sbatch(f"srun cxxrun {self.train}", "-N2", "--ntasks-per-node=1", *form.split(),
+                                  state="COMPLETED")
                 self.check(form, workers, self.output(job))
                 self.tell(f"sbatch -N2 --ntasks-per-node=1 {form}; in it: srun cxxrun ./train", workers)
 
@@ -162,15 +162,14 @@ class SeveralTasksPerNode(FormCase):
                  "one line says so")
 
     def test_in_a_batch_job(self):
-        job = self.sbatch(f"srun cxxrun {self.train}", "-N2", "--ntasks-per-node=2", "--gpus-per-node=2")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        job = self.sbatch(f"srun cxxrun {self.train}", "-N2", "--ntasks-per-node=2", "--gpus-per-node=2",
+                          state="COMPLETED")
         self.assert_job(self.output(job), 2, 2)
         self.row("zero flags, one task per GPU", "sbatch -N2 --ntasks-per-node=2 --gpus-per-node=2; in it: "
                  "srun cxxrun ./train", "1 worker per task, LOCAL_RANK=SLURM_LOCALID")
 
     def test_in_a_batch_job_with_a_gpu_per_task(self):
-        job = self.sbatch(f"srun cxxrun {self.train}", "-N2", "--ntasks-per-node=2", "--gpus-per-task=1")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.sbatch(f"srun cxxrun {self.train}", "-N2", "--ntasks-per-node=2", "--gpus-per-task=1", state="COMPLETED")
         self.assertEqual([place[1:4] for place in self.places()], [(0, 1, 4)] * 4)
         self.row("zero flags, one task per GPU", "sbatch -N2 --ntasks-per-node=2 --gpus-per-task=1; in it: "
                  "srun cxxrun ./train", "1 worker per task, LOCAL_RANK=0")
@@ -200,7 +199,7 @@ class SideBySide(FormCase):
                           "--gpus-per-node=4", env={"SLURM_CPUS_PER_TASK": None})
         self.await_events(8, "place")
         self.open_gate("hold")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.wait_job(job, "COMPLETED")
         gpus = [self.assert_job(self.output(job), 2, 2, step=f"{job}.{n}") for n in (0, 1)]
         self.assertEqual({frozenset(of) for of in gpus}, {frozenset({seen}) for seen in expected("two GPUs of each of two steps")})
         self.row("side by side", "twice in one job: srun --exact -N2 -n2 --gpus-per-node=2 "
@@ -228,7 +227,7 @@ class SideBySide(FormCase):
         self.open_gate("hold")
         ids = sorted({e[-1] for e in self.events("place")})
         for index in (0, 1):
-            self.assertEqual(self.wait_job(f"{array}_{index}"), "COMPLETED")
+            self.wait_job(f"{array}_{index}", "COMPLETED")
             self.assertIn("step 2: sum over 4 ranks = 10", self.output(f"{array}_{index}"))
         self.assertEqual(len(ids), 2)
         for step in ids:
@@ -274,8 +273,8 @@ class Heterogeneous(FormCase):
         self.row("refused", "srun -N1 cxxrun ./train : -N1 cxxrun ./train", "exit 100: heterogeneous Slurm job")
 
     def test_a_step_of_a_heterogeneous_batch_job_is_refused(self):
-        job = self.sbatch(f"#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N1\nsrun --het-group=0,1 cxxrun {self.train}")
-        self.assertEqual(self.wait_job(job), "FAILED", self.output(job))
+        job = self.sbatch(f"#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N1\nsrun --het-group=0,1 cxxrun {self.train}",
+                          state="FAILED")
         self.assert_refused(int(self.job(job)["ExitCode"].split(":")[0]), self.output(job))
         self.row("refused", "#SBATCH hetjob; in it: srun --het-group=0,1 cxxrun ./train",
                  "exit 100: heterogeneous Slurm job")

@@ -148,7 +148,7 @@ class NodeLoss(SlurmCase):
         self.assertEqual(self.hosts(2, 2), ["node1", "node2"])
         wait_until(lambda: "Node failure on node3" in self.output(job), "Slurm has noticed the loss")
         self.open_gate("go")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))  # the script goes on after srun
+        self.wait_job(job, "COMPLETED")  # the script goes on after srun
         self.assertIn(f"code {expected('srun after a lost node')(0)}\n", self.output(job))
         self.row("node loss", "sbatch --no-kill, in it srun --no-kill cxxrun --nnodes 1:3 ./train; node3 loses power",
                  "the two others go on, also after Slurm has noticed; the job is COMPLETED")

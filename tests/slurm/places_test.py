@@ -119,8 +119,7 @@ class Places(SlurmCase):
         """hpcfund 47: the script fills in its own $SLURM_PROCID, 0, for both nodes."""
         job = self.sbatch("srun cxxrun --nnodes 2 --node_rank $SLURM_PROCID --nproc_per_node 1 --rdzv_backend c10d "
                           "--rdzv_endpoint $(hostname):29671 --rdzv_id $SLURM_JOB_ID sh -c 'echo of $WORLD''_SIZE'",
-                          "-N2", "--ntasks-per-node=1")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+                          "-N2", "--ntasks-per-node=1", state="COMPLETED")
         self.assertIn("--node-rank 0 is ignored: SLURM_NODEID is 1", self.output(job))
 
     def test_ids_and_options_that_differ_from_node_to_node_end_all_nodes(self):

@@ -48,8 +48,7 @@ class Readme(SlurmCase):
     def test_the_job_script(self):
         script = re.search(r"(?m)^    #!/bin/bash\n(?:    .*\n)+", README)[0].replace("\n    ", "\n").strip() + "\n"
         self.assertIn("\nsrun cxxrun train.py\n", script)
-        job = self.sbatch(script)
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.sbatch(script, state="COMPLETED")
         self.assertEqual(self.ranks(), self.of(2 * GPUS))
         self.row("README", "sbatch job.sh, with the script of README.md", "the same")
 
@@ -59,14 +58,13 @@ class Readme(SlurmCase):
         done = self.login("sh", "-c", typed(FIRST_MINUTES, "cxxrun --init train.py > job.sh") + "; sbatch --parsable job.sh")
         job = done.out.strip()
         self.assertEqual((done.code, job.isdigit()), (0, True), done)
-        self.assertEqual(self.wait_job(job), "COMPLETED")
+        self.wait_job(job, "COMPLETED")
         self.assertEqual(self.ranks(), self.of(2 * GPUS))
 
     def test_a_job_that_can_lose_a_node(self):
         option, line = "#SBATCH --no-kill", "srun --no-kill --input=none cxxrun --nnodes 3:4 train.py"
         self.assertIn(f"`{option}`, `{line}`", NEEDS)
-        job = self.sbatch(f"#!/bin/sh\n{option}\n#SBATCH -N4 --ntasks-per-node=1\n{line}\n")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.sbatch(f"#!/bin/sh\n{option}\n#SBATCH -N4 --ntasks-per-node=1\n{line}\n", state="COMPLETED")
         self.assertEqual(self.ranks(), self.of(4))
 
     def test_nodes_that_come_later(self):
@@ -105,8 +103,7 @@ class Readme(SlurmCase):
         line, option = "srun cxxrun --requeue --checkpoint-signal USR1@120 train.py", "#SBATCH --requeue --open-mode=append"
         self.assertIn(f"`{option}`, `{line}`", NEEDS)
         line = line.replace("train.py", "--time-limit 10:00 train.py")  # this Slurm is older than 23
-        job = self.sbatch(f"#!/bin/sh\n{option}\n#SBATCH -N2 --ntasks-per-node=1\n{line}\n")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.sbatch(f"#!/bin/sh\n{option}\n#SBATCH -N2 --ntasks-per-node=1\n{line}\n", state="COMPLETED")
         looks = "srun cxxrun --doctor || exit"
         self.assertIn("`" + looks.replace("|", "\\|") + "`", NEEDS)
         done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", "sh", "-c", looks)

@@ -36,8 +36,7 @@ class JobScript(SlurmCase):
                              '[ -e "$DIR/good" ] || { [ "$RANK" = 1 ] && exit 7; sleep 60; }')
         job = self.sbatch(f"{BEGIN}{STEP} cxxrun --max-restarts 1 {worker}; echo first $?\n"
                           f"touch good; {STEP} cxxrun --max-restarts 1 {worker}; echo second $?\n"
-                          f"{STEP} -N1 -n1 cxxrun {worker}; echo third $?", "-N2")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+                          f"{STEP} -N1 -n1 cxxrun {worker}; echo third $?", "-N2", state="COMPLETED")
         for line in ("first 7", "second 0", "third 0"):
             self.assertIn(line, self.output(job))
         address = self.events("start")[0][4]
@@ -56,7 +55,7 @@ class JobScript(SlurmCase):
         self.scancel(f"{job}.0")
         self.await_events(2, "start", 2)
         self.open_gate("go")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.wait_job(job, "COMPLETED")
         self.assertIn("first 137", self.output(job))
         self.assertIn("second 0", self.output(job))
         self.assertEqual({e[3] for e in self.events("start", 2)}, {f"{job}.1"})
@@ -69,14 +68,13 @@ class JobScript(SlurmCase):
         job = self.sbatch(f"{BEGIN}{one} cxxrun {worker} & p=$!; {one} cxxrun {worker} & wait $p $!", "-N2")
         self.await_events(2, "start")
         self.open_gate("go")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.wait_job(job, "COMPLETED")
         self.assertEqual(sorted(self.started()), [(f"{job}.0", "1"), (f"{job}.1", "1")])
 
     def test_it_ends_with_a_script_that_forgets_it_and_with_scancel(self):
         worker = self.worker("note start; gate go")
         for begin in (BEGIN, BEGIN_BESIDE):
-            job = self.sbatch(f"{begin}{STEP} cxxrun true", "-N1")
-            self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+            job = self.sbatch(f"{begin}{STEP} cxxrun true", "-N1", state="COMPLETED")
             self.assert_nothing_left()
             self.assertIn("verdict: success", self.output(job))
             self.assert_file_is_gone(job)
@@ -84,7 +82,7 @@ class JobScript(SlurmCase):
         job = self.sbatch(f"{BEGIN}{STEP} cxxrun --shutdown-timeout 2 {worker}", "-N2")
         self.await_events(2, "start")
         self.scancel(job)
-        self.assertEqual(self.wait_job(job), "CANCELLED")
+        self.wait_job(job, "CANCELLED")
         self.assert_nothing_left()
 
     def test_a_lost_step_is_launched_again_with_the_nodes_that_are_left(self):
@@ -97,7 +95,7 @@ class JobScript(SlurmCase):
         wait_until(
             lambda: len([e for e in self.events("start") if e[3] == "2"]) == 2, "two nodes go on", 90)
         self.open_gate("go")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.wait_job(job, "COMPLETED")
         self.assertIn("second 0", self.output(job))
         self.row("Rendezvous in the job script", "sbatch --no-kill, a node dies, the script runs srun --overlap -N REST cxxrun …",
                  "the next step goes on with the nodes that are left, its generation numbers and restart count too")
@@ -114,7 +112,7 @@ class Join(SlurmCase):
         self.assertEqual({e[3:] for e in events}, {("2", f"{job}.0")})
         self.open_gate("go")
         for each in (job, *others):
-            self.assertEqual(self.wait_job(each), "COMPLETED", self.output(each))
+            self.wait_job(each, "COMPLETED")
 
     def test_a_second_step_joins_the_first(self):
         one = f"{STEP} -N1 -n1 --exact"
@@ -152,7 +150,7 @@ class Join(SlurmCase):
         events = self.await_events(2, "start", 2)
         self.assertEqual({e[3:] for e in events}, {("2", "mine")})
         self.open_gate("go")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.wait_job(job, "COMPLETED")
         self.row("--join", "--rdzv-id ID --rdzv-endpoint HOST:PORT in a second step", "the same")
 
     def test_a_job_that_is_not_there_is_named_with_where_was_looked(self):

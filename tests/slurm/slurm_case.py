@@ -200,12 +200,16 @@ class SlurmCase(jobs.JobCase):
         return self.make_file(f"script{self.scripts}.sh",
                               text if text.startswith("#!") else "#!/bin/bash\n" + text, 0o755)
 
-    def sbatch(self, text, *arguments, env=None, user=None):
-        """Submits a script; returns the job id. Its output goes to output(id); of an array, to output("ID_INDEX")."""
+    def sbatch(self, text, *arguments, env=None, user=None, state=None):
+        """Submits a script; returns the job id. Its output goes to output(id); of an array, to output("ID_INDEX"). `state`:
+        waits until the job is over, and what it must be then."""
         array = any(word.startswith(("--array", "-a")) for word in arguments)
         done = self.login("sbatch", "--parsable", "--output=slurm-%A_%a.out" if array else "--output=slurm-%j.out",
                           *arguments, self.script(text), env=env, user=user, code=0)
-        return done.out.strip()
+        job = done.out.strip()
+        if state is not None:
+            self.wait_job(job, state)
+        return job
 
     def output(self, job):
         return read(self.path(f"slurm-{job}.out"))

@@ -250,17 +250,15 @@ else:
         job = self.sbatch("RDV_ADDR=$(hostname)\n"
                           "srun -l cxxrun --nproc_per_node=$SLURM_GPUS_PER_NODE --nnodes=$SLURM_JOB_NUM_NODES "
                           f"--rdzv_id=$SLURM_JOB_ID --rdzv_backend=c10d --rdzv_endpoint=$RDV_ADDR {self.teller()}",
-                          "-N2", "--ntasks-per-node=1", "--gpus-per-node=2")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+                          "-N2", "--ntasks-per-node=1", "--gpus-per-node=2", state="COMPLETED")
         self.assertEqual(self.column(self.told(), "RANK", "CXXRUN_RUN_ID"), [(str(r), job) for r in range(4)])
         self.row("torchrun's flags", "srun cxxrun --nproc_per_node=$SLURM_GPUS_PER_NODE --rdzv_endpoint=$(hostname) ...",
                  "the same 4 workers as without flags")
 
     def test_heterogeneous_jobs_are_refused_and_their_parts_can_be_used(self):
         self.refused("-N1", "cxxrun", self.teller(), ":", "-N1", "cxxrun", self.teller(), line="heterogeneous Slurm job")
-        job = self.sbatch("srun --het-group=1 env -u SLURM_HET_SIZE -u SLURM_PACK_SIZE cxxrun --nproc-per-node 2 "
-                          + self.teller(), "-N1", "-n1", ":", "-N2", "-n2")
-        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.sbatch("srun --het-group=1 env -u SLURM_HET_SIZE -u SLURM_PACK_SIZE cxxrun --nproc-per-node 2 "
+                    + self.teller(), "-N1", "-n1", ":", "-N2", "-n2", state="COMPLETED")
         self.assertEqual(self.column(self.told(), "RANK"), ["0", "1", "2", "3"])
         self.row("contradictions", "srun cxxrun ./train : cxxrun ./train", "refused: heterogeneous jobs are not supported")
 
