@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import jobs
 import wires
 from jobs import JobCase

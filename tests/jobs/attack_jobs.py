@@ -7,17 +7,15 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "support"))
-import evidence
 import jobs
+import evidence
 from jobs import children, processes_with, read
 from stranger_jobs import Strangers, listening, sockets_of
 
+HERE = pathlib.Path(__file__).resolve().parent
 VICTIM, ATTACKER = 1500, 65534
 PROGRAM = read(HERE / "attacker.py")
 UNPROVEN = "unauthenticated connection from 127.0.0.1: it does not speak cxxrun's handshake"

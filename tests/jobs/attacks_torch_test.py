@@ -2,14 +2,11 @@
 port of the job. Usage: attacks_torch_test.py CXXRUN. Exit code 77: skipped, with the reason."""
 import json
 import os
-import pathlib
 import re
 import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import evidence
 import jobs
+import evidence
 import wires
 from attack_jobs import ATTACKER, PROGRAM, UNPROVEN, common
 from attacker import hello, join

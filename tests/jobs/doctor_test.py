@@ -13,7 +13,6 @@ import time
 import unittest
 from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import hanging_dir
 import jobs
 import munged

@@ -19,6 +19,8 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))  # also for whoever imports this
+
 CXXRUN = ""
 GUARD = 45  # seconds; against hanging only
 MARKER = "CXXRUN_TEST_MARKER"

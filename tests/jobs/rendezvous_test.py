@@ -1,14 +1,12 @@
 """cxxrun-rendezvous: runs one after another and at once, relaunches, --join, its end. Usage: rendezvous_test.py CXXRUN"""
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
 import unittest
 from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import hanging_dir
 import jobs
 from jobs import JobCase, alive, read, wait_until

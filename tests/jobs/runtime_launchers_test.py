@@ -1,9 +1,7 @@
 """The trainer of examples/train started by others than cxxrun: a real torchrun (Debian's torch 1.13), and by hand as
 mpirun would. Usage: runtime_launchers_test.py CXXRUN TRAIN"""
-import pathlib
 import re
 import subprocess
-import sys
 import time
 import unittest
 
@@ -18,7 +16,6 @@ import train_jobs
 from jobs import free_port
 from train_jobs import TrainCase
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from torchrun import TORCHRUN  # noqa: E402
 
 SMALL = ("--steps", "10", "--batch", "2", "--quiet")

@@ -1,10 +1,7 @@
 """The trainer on two nodes that are network namespaces: two agents with two workers each, over a wire that may be cut.
 Usage: runtime_namespaces_test.py CXXRUN TRAIN. Needs root, else exit code 77."""
-import pathlib
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import jobs
 import train_jobs
 import wires

@@ -1,12 +1,10 @@
 """Jobs that lose their coordinator, and before all have noticed something else; and then the next one. Usage:
 second_losses_test.py CXXRUN"""
 import os
-import pathlib
 import signal
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import jobs
 import wires
 from jobs import wait_until

@@ -1,13 +1,11 @@
 """Who is let in to the store of a job whose nodes are network namespaces: its own workers, and nobody else. Usage:
 store_access_test.py CXXRUN. Needs root, else exit code 77."""
 import os
-import pathlib
 import re
 import signal
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import jobs
 import wires
 from jobs import JobCase, children

@@ -5,13 +5,11 @@ import json
 import os
 import pathlib
 import platform
-import sys
 import unittest
 from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import forbidden
 import jobs
+import forbidden
 from jobs import JobCase
 
 WORKER = 'note ran; exit $FAIL'

@@ -10,7 +10,6 @@ import sys
 import urllib.error
 import urllib.request
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import jobs
 import wires
 from jobs import children, free_port, wait_until

@@ -1,13 +1,10 @@
 """How the key of a job gets to its nodes, and what is said where it does not. Usage: trust_test.py CXXRUN"""
 import os
-import pathlib
 import secrets
 import signal
 import stat
 import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import jobs
 import munged
 from jobs import JobCase, children, read
