@@ -30,13 +30,8 @@ class Machines(JobCase):
 
     def on(self, host, *words, env=None):
         """cxxrun on that host, with /etc from `self.etc` if there is one."""
-        cxxrun = jobs.CXXRUN
-        try:
-            jobs.CXXRUN = "nsenter"
-            return self.start(f"--net={self.net[host].net}", "unshare", "--mount", "sh", "-c", SETUP, "sh", cxxrun, *words,
-                              env={"ETC": getattr(self, "etc", ""), **(env or {})})
-        finally:
-            jobs.CXXRUN = cxxrun
+        behind = ("nsenter", f"--net={self.net[host].net}", "unshare", "--mount", "sh", "-c", SETUP, "sh")
+        return self.start(*words, behind=behind, env={"ETC": getattr(self, "etc", ""), **(env or {})})
 
     def two(self, endpoint, worker, hosts=(0, 0), env=None):
         """Two agents that meet there and both succeed; where their workers look for the store."""

@@ -252,15 +252,11 @@ class Credentials(Ports):
 
     def start_ranked(self, rank, *options):
         """Within reach of munged, as the victim."""
-        cxxrun, self.secret = jobs.CXXRUN, None
-        words = self.node.inside("setpriv", f"--reuid={VICTIM}", f"--regid={VICTIM}", "--clear-groups", cxxrun)
-        try:
-            jobs.CXXRUN = words[0]
-            return self.start(*words[1:], "--nnodes", "2", "--node-rank", str(rank), "--master-addr", "127.0.0.1",
-                              "--master-port", str(self.port), "--rdzv-id", "job", *options, self.program,
-                              env={"HOME": None}, **attack_jobs.as_user(0))
-        finally:
-            jobs.CXXRUN = cxxrun
+        self.secret = None
+        behind = self.node.inside("setpriv", f"--reuid={VICTIM}", f"--regid={VICTIM}", "--clear-groups")
+        return self.start("--nnodes", "2", "--node-rank", str(rank), "--master-addr", "127.0.0.1", "--master-port",
+                          str(self.port), "--rdzv-id", "job", *options, self.program, behind=behind, env={"HOME": None},
+                          **attack_jobs.as_user(0))
 
     def offer(self, uid):
         """A credential for that user, made by the attacker, with a key of its own in it."""
@@ -390,12 +386,7 @@ time.sleep(GUARD)
         return ["nsenter", f"--net={self.host.net}", "setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
 
     def start(self, *arguments, **more):
-        cxxrun = jobs.CXXRUN
-        try:
-            [jobs.CXXRUN, *words] = [*self.inside(VICTIM), cxxrun]
-            return super().start(*words, *arguments, **more, **as_user(0))
-        finally:
-            jobs.CXXRUN = cxxrun
+        return super().start(*arguments, **more, behind=self.inside(VICTIM), **as_user(0))
 
     def test_all_ports_that_the_kernel_hands_out_are_taken(self):
         self.start_ready(self.TAKE, self.FIRST, self.LAST, inside=self.inside(ATTACKER), **as_user(0))

@@ -83,19 +83,14 @@ class Relays(Attack):
         self.secret = secrets.token_hex(32)
         self.taken = hidden_ports(secret_key(self.secret), derived_ports(f"job:{self.port}"))  # as if it knew them
 
-    def inside(self, host, uid, *command):
+    def inside(self, host, uid):
         return ("nsenter", f"--net={self.net.hosts[host].net}", "setpriv", f"--reuid={uid}", f"--regid={uid}",
-                "--clear-groups", *command)
+                "--clear-groups")
 
     def start_on(self, host, rank, *options):
-        cxxrun, words = jobs.CXXRUN, self.inside(host, VICTIM, jobs.CXXRUN)
-        try:
-            jobs.CXXRUN = words[0]
-            return self.start(*words[1:], "--nnodes", "2", "--node-rank", str(rank), "--master-addr", self.first,
-                              "--master-port", str(self.port), "--rdzv-id", "job", *options, self.program,
-                              env={"CXXRUN_SECRET": self.secret}, **attack_jobs.as_user(0))
-        finally:
-            jobs.CXXRUN = cxxrun
+        return self.start("--nnodes", "2", "--node-rank", str(rank), "--master-addr", self.first, "--master-port",
+                          str(self.port), "--rdzv-id", "job", *options, self.program, behind=self.inside(host, VICTIM),
+                          env={"CXXRUN_SECRET": self.secret}, **attack_jobs.as_user(0))
 
     def attack_on(self, host, body, *arguments):
         """Returns it and what it says first."""

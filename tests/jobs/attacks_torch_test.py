@@ -42,14 +42,9 @@ class Strangers(TorchCase):
         return {**super().environment(), "GLOO_SOCKET_IFNAME": "eth0", **(extra or {})}
 
     def start_in(self, host, steps, pause):
-        cxxrun = jobs.CXXRUN
-        try:
-            jobs.CXXRUN = "nsenter"
-            return self.start(f"--net={self.net.hosts[host].net}", cxxrun, "--nnodes", "2", "--node-rank", str(host),
-                              "--rdzv-endpoint", f"{self.net.hosts[0].address}:{PORT}",
-                              *self.arguments(steps, "--pause-ms", str(pause)))
-        finally:
-            jobs.CXXRUN = cxxrun
+        return self.start("--nnodes", "2", "--node-rank", str(host), "--rdzv-endpoint",
+                          f"{self.net.hosts[0].address}:{PORT}", *self.arguments(steps, "--pause-ms", str(pause)),
+                          behind=("nsenter", f"--net={self.net.hosts[host].net}"))
 
     def doors(self, agents):
         """ADDRESS:PORT of each port at which an agent listens, without the store's."""

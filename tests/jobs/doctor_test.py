@@ -225,9 +225,7 @@ class Doctor(JobCase):
     def test_a_step_whose_variables_did_not_come_through_is_told(self):
         step = self.path("slurmstepd")
         shutil.copy("/bin/sh", step)
-        words = ("-c", '"$0" --doctor; exit $?', jobs.CXXRUN)
-        with mock.patch("jobs.CXXRUN", step):
-            job = self.run_job(*words, env={"PYTHON_EXEC": "/usr/bin/python3"})
+        job = self.run_job(behind=(step, "-c", '"$0" --doctor; exit $?'), env={"PYTHON_EXEC": "/usr/bin/python3"})
         self.assertEqual(job.code, 1, job.stdout)
         self.assertIn("none of its SLURM_* variables came through", job.stdout)
 
@@ -326,13 +324,12 @@ class Doctor(JobCase):
     @unittest.skipUnless(os.environ.get("CXXRUN_PATIENCE"), "the first node is tried for 40 s")
     @unittest.skipIf(munged.missing(), munged.missing())
     def test_two_nodes_whose_munged_have_different_keys_are_told_of_munge(self):
-        cxxrun, nodes = jobs.CXXRUN, [munged.Munged(key * 64) for key in (b"a", b"b")]
+        nodes = [munged.Munged(key * 64) for key in (b"a", b"b")]
         def of_two(rank):
             self.addCleanup(nodes[rank].close)
-            program, *words = nodes[rank].inside(cxxrun)
-            with mock.patch("jobs.CXXRUN", program):
-                return self.start(*words, "--doctor", "--json", "--nnodes", "2", "--node-rank", str(rank),
-                                  "--rdzv-endpoint", f"localhost:{self.port}", env={"PYTHON_EXEC": "nosuch", "HOME": None})
+            return self.start("--doctor", "--json", "--nnodes", "2", "--node-rank", str(rank), "--rdzv-endpoint",
+                              f"localhost:{self.port}", behind=nodes[rank].inside(),
+                              env={"PYTHON_EXEC": "nosuch", "HOME": None})
         first, second = of_two(0), of_two(1)
         self.assertEqual(second.wait(60), 1)
         why = json.loads(second.stdout)["step"][0]

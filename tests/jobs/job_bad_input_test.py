@@ -4,7 +4,6 @@ import resource
 import socket
 import subprocess
 import sys
-from unittest import mock
 
 import jobs
 from jobs import JobCase, wait_until
@@ -171,10 +170,8 @@ class BadInput(JobCase):
     def test_a_namespace_in_which_every_user_looks_alike(self):
         if subprocess.run(["unshare", "-U", "true"], capture_output=True).returncode != 0:
             self.skipTest("no user namespaces here")
-        cxxrun = jobs.CXXRUN
-        with mock.patch("jobs.CXXRUN", "unshare"):
-            self.check(SYSTEM, ["every user shows as uid 65534", "--store-access hosts or any"], "-U", cxxrun,
-                       "--standalone")
+        self.check(SYSTEM, ["every user shows as uid 65534", "--store-access hosts or any"], "--standalone",
+                   behind=("unshare", "-U"))
 
     def test_limits_of_the_system(self):
         few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))

@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import sys
-from unittest import mock
 
 import jobs
 from jobs import JobCase
@@ -124,15 +123,13 @@ class Worker(JobCase):
         tell = ('note ${PMI_RANK-none} ${PMIX_RANK-none} ${OMPI_MCA_btl-none} "$(readlink /proc/self/fd/9 || echo closed)"; '
                 '[ $CXXRUN_GENERATION != $FAIL ] || exit 3')
         env = {"PMI_RANK": "5", "PMI_FD": "9", "PMIX_RANK": "5", "OMPI_MCA_btl": "tcp", "DIR": self.dir}
-        behind = ("-c", 'exec 9</dev/null "$@"', "sh", jobs.CXXRUN, "--standalone")
+        behind = ("/bin/sh", "-c", 'exec 9</dev/null "$@"', "sh")
         for workers, fail, expected in ((1, 1, [("5", "5", "tcp", "/dev/null"), ("5", "5", "tcp", "closed")]),
                                         (2, 0, [("none", "none", "tcp", "closed")] * 2)):
             program = self.worker(tell)
             checked = 'echo ${PMI_RANK-none} >"$DIR/checked"; [ ! -e /proc/self/fd/9 ]'
-            with mock.patch("jobs.CXXRUN", "/bin/sh"):
-                job = self.run_job(*behind, "--nproc-per-node", str(workers), "--health-check", checked, program,
-                                   env={**env, "FAIL": str(fail)})
-            self.assertEqual(job.code, 0, job.stderr)
+            self.run_job("--standalone", "--nproc-per-node", str(workers), "--health-check", checked, program,
+                         behind=behind, env={**env, "FAIL": str(fail)}, code=0)
             self.assertEqual([event[2:] for event in self.events()], expected)
             self.assertEqual(jobs.read(self.path("checked")), "none\n")
             os.unlink(self.path("events"))

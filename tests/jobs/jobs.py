@@ -136,13 +136,14 @@ def what_runs(marker):
 class Agent:
     """One started cxxrun: its first process (the parent) and, through it, the agent proper."""
 
-    def __init__(self, arguments, env, base, **more):
+    def __init__(self, arguments, env, base, behind=(), **more):
+        """`behind`: a command that becomes cxxrun."""
         self.files = (base + ".out", base + ".err")
         more.setdefault("stdin", subprocess.DEVNULL)
         with open(self.files[0], "w") as out, open(self.files[1], "w") as err:
             more.setdefault("stdout", out)
             more.setdefault("stderr", err)
-            self.process = subprocess.Popen([CXXRUN, *arguments], env=env, **more)
+            self.process = subprocess.Popen([*behind, CXXRUN, *arguments], env=env, **more)
         self.pid = self.process.pid
         self.marker = env.get(MARKER)
 

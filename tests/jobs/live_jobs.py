@@ -5,9 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
-from unittest import mock
 
-import jobs
 from jobs import GUARD, JobCase, wait_until
 
 CTL = os.path.abspath(sys.argv.pop(2))
@@ -65,10 +63,8 @@ class LiveCase(JobCase):
 
     def start_named(self, name, *arguments):
         """A node of that name on this machine, of a job of two or three; takes root."""
-        cxxrun = jobs.CXXRUN
-        with mock.patch("jobs.CXXRUN", "unshare"):
-            return self.start("--uts", "sh", "-c", 'hostname "$1" && shift && exec "$@"', "sh", name, cxxrun, "--nnodes", "2:3",
-                              "--rdzv-endpoint", f"127.0.0.1:{self.port}", "--rdzv-id", self.run_id(), *arguments)
+        return self.start_node("--rdzv-id", self.run_id(), *arguments, nnodes="2:3",
+                               behind=("unshare", "--uts", "sh", "-c", 'hostname "$1" && shift && exec "$@"', "sh", name))
 
     def end(self, *agents):
         for agent in agents:

@@ -125,8 +125,8 @@ class Restarts(JobCase):
         program = self.worker("note start $WORLD_SIZE\n[ $CXXRUN_GENERATION -gt 3 ] || exit 3\ngate go")
         first = self.start_node("--max-restarts", "9", "--join-window", "0", program, nnodes="1:2")
         self.make_gate("come")  # it is there already: starting a process may take as long as the wait
-        second = self.through(["sh", "-c", ': < "$DIR/come" && exec "$@"', "sh"], "--nnodes", "1:2", "--rdzv-endpoint",
-                              f"127.0.0.1:{self.port}", "--max-restarts", "9", "--join-window", "0", program)
+        second = self.start_node("--max-restarts", "9", "--join-window", "0", program, nnodes="1:2",
+                                 behind=("sh", "-c", ': < "$DIR/come" && exec "$@"', "sh"))
         first.says("next try in 5 s")
         self.open_gate("come")
         self.await_events(2, "start", 5)
@@ -143,8 +143,9 @@ class Restarts(JobCase):
         os.mkdir(server)
         self.worker('note start\n[ $CXXRUN_GENERATION = 1 ] || exit 0\ngate taken\ncat "$DIR/server/data"', "files/program")
         self.make_file(files + "/data", "well\n")
-        job = self.through(["unshare", "--mount", "--propagation", "private", "sh", "-c",
-                            f'mount --bind {files} {server} && exec "$@"', "sh"], "--standalone", server + "/program")
+        job = self.start("--standalone", server + "/program",
+                         behind=("unshare", "--mount", "--propagation", "private", "sh", "-c",
+                                 f'mount --bind {files} {server} && exec "$@"', "sh"))
         self.await_events(1, "start")
         inside = ["nsenter", f"--mount=/proc/{job.agent_pid()}/ns/mnt"]
         self.make_gate("back")
@@ -159,15 +160,6 @@ class Restarts(JobCase):
         self.assertEqual(self.started(), [1, 4])
         self.assertEqual(len(re.findall("error: .* could not be started: No such file or directory", job.stderr)), 2)
         self.assertIn("restarts used: 3", job.stderr)
-
-    def through(self, words, *arguments):
-        """An agent that other programs become."""
-        cxxrun = jobs.CXXRUN
-        try:
-            jobs.CXXRUN = words[0]
-            return self.start(*words[1:], cxxrun, *arguments)
-        finally:
-            jobs.CXXRUN = cxxrun
 
 
 if __name__ == "__main__":

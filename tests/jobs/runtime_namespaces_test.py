@@ -20,14 +20,9 @@ class Namespaces(TrainCase):
 
     def start_in(self, host, *options, job=(), env=None, nnodes="2"):
         """An agent in the namespace of that host; nsenter becomes it."""
-        cxxrun = jobs.CXXRUN
-        try:
-            jobs.CXXRUN = "nsenter"
-            return self.start(f"--net={self.net.hosts[host].net}", cxxrun, "--nnodes", nnodes, "--node-rank", str(host),
-                              "--nproc-per-node", "2", "--rdzv-endpoint", f"{self.net.hosts[0].address}:{PORT}", *job,
-                              train_jobs.TRAIN, *options, env=env)
-        finally:
-            jobs.CXXRUN = cxxrun
+        return self.start("--nnodes", nnodes, "--node-rank", str(host), "--nproc-per-node", "2", "--rdzv-endpoint",
+                          f"{self.net.hosts[0].address}:{PORT}", *job, train_jobs.TRAIN, *options, env=env,
+                          behind=("nsenter", f"--net={self.net.hosts[host].net}"))
 
     def start_both(self, *options, **more):
         first = self.start_in(0, *options, **more)

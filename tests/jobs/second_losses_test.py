@@ -1,5 +1,6 @@
 """Jobs that lose their coordinator, and before all have noticed something else; and then the next one. Usage:
 second_losses_test.py CXXRUN"""
+import functools
 import os
 import signal
 import sys
@@ -43,14 +44,7 @@ class Hosts(LossCase):
     """Each node on a host of its own."""
 
     def on(self, host):
-        def start(*words, **more):
-            cxxrun = jobs.CXXRUN
-            try:
-                jobs.CXXRUN = "nsenter"
-                return self.start(f"--net={host.net}", cxxrun, *words, **more)
-            finally:
-                jobs.CXXRUN = cxxrun
-        return start
+        return functools.partial(self.start, behind=("nsenter", f"--net={host.net}"))
 
     def start_hosts(self, names, nnodes, *arguments):
         net = wires.Wires(len(names))

@@ -86,23 +86,11 @@ class Processes(Secrecy):
     @unittest.skipUnless(shutil.which("strace"), "needs strace")
     @unittest.mock.patch.dict(os.environ, ASAN_OPTIONS="detect_leaks=0")  # traced, a process cannot look for its own
     def test_no_system_call_of_a_worker_has_them(self):
-        cxxrun, program = jobs.CXXRUN, self.worker("note start $$; gate go; note done")
-        agents = None
-        try:
-            jobs.CXXRUN = "strace"
-            agents = self.run_two(program=program, arguments=("-ff", "-v", "-s", "1000000", "-o", self.path("trace"), cxxrun))
-        finally:
-            jobs.CXXRUN = cxxrun
-        self.end(agents)
+        self.end(self.run_two(behind=("strace", "-ff", "-v", "-s", "1000000", "-o", self.path("trace"))))
         for pid in self.worker_pids():
             self.assertIn("execve", read(self.path(f"trace.{pid}")))
             self.assert_clean(self.path(f"trace.{pid}"))
         self.assertIn(self.secret, "".join(map(read, glob.glob(self.path("trace.*")))))  # the agent reads the file
-
-    def start_node(self, *options, arguments=(), **more):
-        if not arguments:
-            return super().start_node(*options, **more)
-        return self.start(*arguments, "--nnodes", "2", "--rdzv-endpoint", f"127.0.0.1:{self.port}", *options, **more)
 
 
 class Cores(Secrecy):

@@ -57,13 +57,8 @@ class StoreAccess(JobCase):
     def start_in(self, host, *options, worker=WORKER):
         address = self.net.hosts[0].address
         endpoint = f"[{address}]:{PORT}" if ":" in address else f"{address}:{PORT}"
-        cxxrun = jobs.CXXRUN
-        try:
-            jobs.CXXRUN = "nsenter"
-            return self.start(f"--net={self.net.hosts[host].net}", cxxrun, "--nnodes", "2", "--node-rank", str(host),
-                              "--no-python", "--rdzv-endpoint", endpoint, *options, *self.python_worker(worker))
-        finally:
-            jobs.CXXRUN = cxxrun
+        return self.start("--nnodes", "2", "--node-rank", str(host), "--no-python", "--rdzv-endpoint", endpoint, *options,
+                          *self.python_worker(worker), behind=("nsenter", f"--net={self.net.hosts[host].net}"))
 
     def start_job(self, *options, **more):
         """Two nodes; returns their agents. All of their workers have used the store."""

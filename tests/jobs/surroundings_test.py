@@ -6,7 +6,6 @@ import os
 import pathlib
 import platform
 import unittest
-from unittest import mock
 
 import jobs
 import forbidden
@@ -25,10 +24,8 @@ cd /; mount -t tmpfs -o ro none /tmp; shift; set -- /mnt/bin/cxxrun "$@\""""
 class Surroundings(JobCase):
     def within(self, setup, *words, **more):
         """cxxrun behind that shell script, in a mount namespace of its own; its end is waited for."""
-        cxxrun = jobs.CXXRUN
-        with mock.patch("jobs.CXXRUN", "unshare"):
-            return self.run_job("--mount", "--propagation", "private", "sh", "-ec", setup + '\nexec "$@"', "sh", cxxrun, *words,
-                                **more)
+        behind = ("unshare", "--mount", "--propagation", "private", "sh", "-ec", setup + '\nexec "$@"', "sh")
+        return self.run_job(*words, behind=behind, **more)
 
     def works(self, setup="", preexec_fn=None, env=None, said=()):
         """A job of two workers, and one whose workers fail, which is told."""

@@ -61,14 +61,10 @@ class Scripts(TorchCase):
         return [self.start("--standalone", "--nproc-per-node=2", *words)]
 
     def on_two_nodes(self, *words):
-        cxxrun = jobs.CXXRUN
-        try:
-            jobs.CXXRUN = "nsenter"
-            return [self.start(f"--net={host.net}", cxxrun, "--nnodes=2", "--nproc-per-node=1", f"--node-rank={n}",
-                               f"--rdzv-endpoint={self.net.hosts[0].address}:{PORT}", *words,
-                               env={"GLOO_SOCKET_IFNAME": "eth0"}) for n, host in enumerate(self.net.hosts)]
-        finally:
-            jobs.CXXRUN = cxxrun
+        return [self.start("--nnodes=2", "--nproc-per-node=1", f"--node-rank={n}",
+                           f"--rdzv-endpoint={self.net.hosts[0].address}:{PORT}", *words,
+                           behind=("nsenter", f"--net={host.net}"), env={"GLOO_SOCKET_IFNAME": "eth0"})
+                for n, host in enumerate(self.net.hosts)]
 
     def text(self, agents):
         return "".join(agent.stdout for agent in agents)

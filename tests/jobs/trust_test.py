@@ -106,13 +106,7 @@ class Munge(Trust):
         return started
 
     def start_on(self, node, *options, env=None):
-        cxxrun = jobs.CXXRUN
-        command = node.inside(cxxrun, "--nnodes", "2", "--rdzv-endpoint", f"127.0.0.1:{self.port}", *options, self.program)
-        try:
-            jobs.CXXRUN = command[0]
-            return self.start(*command[1:], env={"HOME": None, **(env or {})})
-        finally:
-            jobs.CXXRUN = cxxrun
+        return self.start_node(*options, self.program, behind=node.inside(), env={"HOME": None, **(env or {})})
 
     def start_both(self, second):
         agents = [self.start_on(self.nodes[0])]
