@@ -73,13 +73,6 @@ class Attack(Strangers):
     def start(self, *arguments, **more):
         return super().start(*arguments, **{**as_user(VICTIM), **more})
 
-    def run_three(self, *options):
-        """Three agents whose workers run and wait at the gate."""
-        agents = self.form(*options)
-        agents.append(self.start_one())
-        self.await_events(3, "start", 1)
-        return agents
-
     def ports(self, agents):
         """Every port at which they listen."""
         return sorted({port for agent in agents for pid in (agent.pid, *children(agent.pid)) for port in listening(pid)})

@@ -25,11 +25,19 @@ class Strangers(JobCase):
         first.says("waiting for nodes")
         return [first, self.start_one()]
 
-    def finish(self, agents):
-        """The third agent comes; all start and end well."""
+    def complete(self, agents):
+        """The third agent comes, and all start."""
         agents.append(self.start_one())
         self.await_events(3, "start", 1)
-        self.go_on(agents)
+        return agents
+
+    def run_three(self, *options):
+        """Three agents whose workers run and wait at the gate."""
+        return self.complete(self.form(*options))
+
+    def finish(self, agents):
+        """The third agent comes; all start and end well."""
+        self.go_on(self.complete(agents))
 
     def go_on(self, agents):
         self.release(*agents)

@@ -70,16 +70,12 @@ class Kinds(Strangers):
         self.finish(agents)
 
     def test_while_the_job_runs(self):
-        agents = self.form()
-        agents.append(self.start_one())
-        self.await_events(3, "start", 1)
+        agents = self.run_three()
         self.each(agents)
         self.go_on(agents)
 
     def test_a_spare_that_speaks_out_of_turn_is_named_and_changes_nothing(self):
-        agents = self.form("--log-level", "debug")  # what is ignored is routine
-        agents.append(self.start_one())
-        self.await_events(3, "start", 1)
+        agents = self.run_three("--log-level", "debug")  # what is ignored is routine
         with Caller(self.port) as spare:
             spare.send(hello(), join())
             self.assertEqual(spare.hear()["answer"], "accepted")
@@ -96,9 +92,7 @@ class Kinds(Strangers):
         self.go_on(agents)
 
     def test_what_one_says_in_a_loop_is_told_a_few_times_and_counted(self):
-        agents = self.form("--log-level", "debug")
-        agents.append(self.start_one())
-        self.await_events(3, "start", 1)
+        agents = self.run_three("--log-level", "debug")
         with Caller(self.port) as spare:
             spare.send(hello(), join())
             spare.send(*[{"type": "succeeded", "generation": 7, "steps": {}}] * 5000)
@@ -115,8 +109,7 @@ class Kinds(Strangers):
             caller.send(hello(run_id=FORGED))
             self.assertIsNone(caller.hear_until("nothing"))
         self.await_line(agents, r"this is job job, not x\?FORGED cxxrun")
-        agents.append(self.start_one())
-        self.await_events(3, "start", 1)
+        self.complete(agents)
         with Caller(self.port) as spare:
             spare.send(hello(), join(host=FORGED))
             spare.send(hello())
@@ -126,9 +119,7 @@ class Kinds(Strangers):
         self.assert_no_forgery(self.said(agents))
 
     def test_nor_does_any_other_text_that_an_agent_sends(self):
-        agents = self.form("--log-level", "debug")
-        agents.append(self.start_one())
-        self.await_events(3, "start", 1)
+        agents = self.run_three("--log-level", "debug")
         exit_ = {"rank": 0, "local_rank": 0, "pid": 1, "end": "exited", "value": 1, "core": False, "ours": False, "wall_ms": 0,
                  "hung": FORGED, "stderr": FORGED, "error_file": FORGED}
         said = ({"type": "unfit", "generation": 1, "why": FORGED}, {"type": "worker_failed", "generation": 1, "exit": exit_},
@@ -214,9 +205,7 @@ class Crowds(Strangers):
         self.check(frame(hello(run_id="other")))
 
     def test_at_the_doors_of_those_who_may_take_over(self):
-        agents = self.form()
-        agents.append(self.start_one())
-        self.await_events(3, "start", 1)
+        agents = self.run_three()
         host = self.coordinator(agents)
         others = [pid for agent in agents for pid in children(agent.pid) if pid != host and listening(pid)]
         self.assertEqual(len(others), 2)
@@ -257,9 +246,7 @@ class Guarded(Crowds):
             self.assertIsNone(caller.hear())
 
     def test_at_the_doors_of_those_who_may_take_over(self):
-        agents = self.form()
-        agents.append(self.start_one())
-        self.await_events(3, "start", 1)
+        agents = self.run_three()
         for agent in agents:
             for pid in children(agent.pid):
                 for port in listening(pid):
@@ -271,9 +258,7 @@ class Guarded(Crowds):
 
     def test_that_speak_as_agents_do(self):
         """Each of these did harm where everybody is let in."""
-        agents = self.form()
-        agents.append(self.start_one())
-        self.await_events(3, "start", 1)
+        agents = self.run_three()
         gone = {"type": "gone", "generation": 1, "group_rank": 1}
         failed = {"type": "worker_failed", "generation": 1, "exit": {}}
         for said in ((hello(), join()), (hello(purpose="death_notice"), gone), (hello(), join(), failed),
