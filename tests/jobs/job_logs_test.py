@@ -313,7 +313,7 @@ class Trouble(JobCase):
         subprocess.run(["mount", "-o", "remount,size=64m", tiny], check=True)  # also for what is still in the pipes
         self.open_gate("room")
         jobs.wait_until(lambda: "later" in read(out), "lines in the file that had no room")
-        open(self.path("seen"), "w").close()
+        self.make_file("seen")
         self.assert_codes([0], job)
         self.assertRegex(read(out), r"(?m)^cxxrun: [0-9]+ bytes of output are missing here: the disk was full$")
         self.assertIn("output of the workers is lost", job.stderr)

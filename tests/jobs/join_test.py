@@ -192,7 +192,7 @@ class Announced(JoinCase):
         before, _ = self.formed(3)
         self.coordinator([first])
         self.assertEqual(self.said()["elected"], [0, 0, 0])
-        open(self.path("wait"), "w").close()
+        self.make_file("wait")
         self.lose_agent(first)
         next_one = self.coordinator(others)
         generation, round_, rank = self.said()["elected"]

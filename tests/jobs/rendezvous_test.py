@@ -73,7 +73,7 @@ class Runs(Rendezvous):
         program = self.worker('note start "$TORCHELASTIC_RESTART_COUNT"; [ ! -e "$DIR/good" ]; exit $(($? ? 0 : 3))')
         for code in (3, 3):
             self.assert_codes([code], self.start_agent(rendezvous, "--max-restarts", "1", program))
-        open(self.path("good"), "w").close()
+        self.make_file("good")
         for _ in range(2):
             self.assert_codes([0], self.start_agent(rendezvous, "--max-restarts", "1", program))
         self.assertEqual([(e[0], e[3]) for e in self.events()],
@@ -86,7 +86,7 @@ class Runs(Rendezvous):
         rendezvous = self.start_rendezvous("--port", "0", "--log-dir", logs, env={"SLURMD_NODENAME": "n7"})
         program = self.worker('[ ! -e "$DIR/good" ]; exit $(($? ? 0 : 3))')
         self.assert_codes([3], self.start_agent(rendezvous, "--max-restarts", "0", program))
-        open(self.path("good"), "w").close()
+        self.make_file("good")
         self.assert_codes([0], self.start_agent(rendezvous, program))
         self.end(rendezvous)
         self.assertEqual(sorted(os.listdir(logs)), ["r_n7", "r_n7-2"])
@@ -98,7 +98,7 @@ class Runs(Rendezvous):
             self.assertIn(f"the record of the job: n7:{logs}/{name}/{{events.jsonl,verdict.json}}", self.said)
 
     def test_a_log_directory_that_cannot_be_made_is_refused_at_the_start(self):
-        open(self.path("file"), "w").close()
+        self.make_file("file")
         rendezvous = self.start_rendezvous("--port", "0", "--log-dir", self.path("file/logs"))
         self.assertEqual(rendezvous.wait(jobs.GUARD), 111)
         self.assertIn(f"cannot create the log directory {self.path('file/logs')} (", self.said)

@@ -135,7 +135,7 @@ class Signals:
             self.assertEqual(self.job(job)["JobState"], "RUNNING")
             self.scancel("--full", "--signal=KILL", job)
             self.wait_job(job)
-            open(self.path("events"), "w").close()
+            self.make_file("events")
             self.row("signals", passing + " in a trap", "every worker gets it once; the run goes on")
 
     def test_srun_interrupted_twice_leaves_nothing(self):
@@ -178,7 +178,7 @@ sys.exit(3)
 """))
         job = self.submit(self.command(options="--time-limit 10 --checkpoint-signal USR1@599"))
         self.await_events(self.everybody, "got", generation=1)
-        open(self.path("fail"), "w").close()
+        self.make_file("fail")
         self.await_events(self.everybody, "got", generation=2)
         self.assertEqual(self.job(job)["JobState"], "RUNNING")
 
