@@ -2,6 +2,7 @@
 //
 //   exit N          exits with N
 //   raise N         dies of signal N, or exits 99 when it survives
+//   orphans N       leaves N processes behind that have just ended, and exits 0
 //   facts           prints what it was given: descriptors, session, mask, dispositions, limits
 //   wait FIFO       writes "ready" to FIFO and waits, holding it open
 //   stubborn FIFO   the same, ignoring SIGTERM
@@ -18,12 +19,15 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <sched.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers)
 #include <string>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -58,6 +62,22 @@ void say(std::string const& text) {
       _exit(7);
     }
     say("caught " + std::to_string(got));
+  }
+}
+
+// They share the memory of this process: copying it for each would take most of the test's time.
+void leave_orphans(std::size_t count) {
+  struct Stack {
+    alignas(16) std::array<char, 8192> bytes;
+    char* top() { return bytes.data() + bytes.size(); }
+  };
+  std::vector<Stack> stacks(2 * count);
+  for (std::size_t i = 0; i < stacks.size(); i += 2) {
+    auto const start_another = [](void* stack) {
+      return clone([](void*) { return 0; }, static_cast<char*>(stack), CLONE_VM | SIGCHLD, nullptr) < 0 ? 1 : 0;
+    };
+    pid_t const parent = clone(start_another, stacks[i].top(), CLONE_VM | SIGCHLD, stacks[i + 1].top());
+    waitpid(parent, nullptr, 0);
   }
 }
 
@@ -152,6 +172,10 @@ int main(int argc, char** argv) {
   std::string const argument = argc > 2 ? argv[2] : "";
   if (command == "exit") {
     return std::atoi(argument.c_str());
+  }
+  if (command == "orphans") {
+    leave_orphans(static_cast<std::size_t>(std::atoi(argument.c_str())));
+    return 0;
   }
   if (command == "raise") {
     raise(std::atoi(argument.c_str()));

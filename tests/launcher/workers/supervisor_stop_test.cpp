@@ -217,8 +217,7 @@ TEST_CASE("supervisor: no exit is lost among those of orphans", "[process]") {
   for (std::uint64_t generation = 1; generation <= 20; ++generation) {
     std::vector<WorkerSpec> workers;
     for (int orphans = 0; orphans < 40; ++orphans) {
-      auto const count = std::to_string(orphans);
-      workers.push_back(Bench::shell("i=" + count + "; while [ $i -gt 0 ]; do (: &); i=$((i - 1)); done"));
+      workers.push_back(Bench::worker({CXXRUN_PROBE, "orphans", std::to_string(orphans)}));
     }
     bench.start(std::move(workers), generation);
     REQUIRE(bench.run_to_the_end().exits.size() == 40);
