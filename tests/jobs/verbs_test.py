@@ -239,8 +239,9 @@ class Verbs(LiveCase):
             hosts, first = self.hosts(generation, 3)
             others = sorted(set(hosts) - {first})
             leaves = self.rng.choice(others)
+            both = others if drains - done["drain"] > 1 else [leaves]  # with one spare they may both leave, too
             orders = self.rng.choice(([("drain", leaves)], [("drain", leaves)], [("drain", leaves), ("checkpoint",)],
-                                      [("drain", leaves), ("restart",)], [("drain", name) for name in others],
+                                      [("drain", leaves), ("restart",)], [("drain", name) for name in both],
                                       [("drain", leaves), ("drain", first)]))
             kept = set(processes.values())
             for (verb, *node), was_done in zip(orders, self.want(*orders)):
