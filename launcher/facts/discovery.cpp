@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -161,9 +162,8 @@ Result<Discovery> choose_discovery(std::vector<Discovery> const& found, JoinTarg
                                   "); it has to run with cxxrun-rendezvous or with --nnodes MIN:MAX");
   }
   if (candidates.size() > 1) {
-    std::vector<std::string> names;
-    std::ranges::transform(candidates, std::back_inserter(names),
-                           [](Discovery const& each) { return each.run_id.empty() ? each.path : each.run_id; });
+    auto const names =
+        list_of(candidates, [](Discovery const& each) { return each.run_id.empty() ? each.path : each.run_id; });
     return fail(Errc::usage, asked + "it could be " + join(names, " or ") + "; say which with --join JOBID.STEP");
   }
   Discovery chosen = candidates.front();

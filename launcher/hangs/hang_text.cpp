@@ -127,7 +127,9 @@ std::vector<std::string> python_frames(std::string_view written, std::size_t mos
 
 std::string place_in(Stacks const& stacks) {
   auto places = list_of(faulthandler_frames(stacks.python), python_place);
-  places = places.empty() ? list_of(native_frames(stacks.native), native_place) : places;
+  if (places.empty()) {
+    places = list_of(native_frames(stacks.native), native_place);
+  }
   if (places.empty()) {
     return {};
   }

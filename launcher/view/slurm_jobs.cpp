@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/core/hostlist.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::view {
@@ -49,9 +50,8 @@ std::vector<SlurmJob> jobs_meant(std::vector<SlurmJob> jobs, std::string_view jo
 }
 
 std::string several_jobs_text(std::vector<SlurmJob> const& jobs) {
-  std::vector<std::string> texts;
-  std::transform(jobs.begin(), jobs.end(), std::back_inserter(texts),
-                 [](SlurmJob const& job) { return job.name + " on " + compress_hostlist(job.nodes); });
+  auto const texts =
+      list_of(jobs, [](SlurmJob const& job) { return job.name + " on " + compress_hostlist(job.nodes); });
   return "several jobs of yours run, say which one: " + join(texts, "; ");
 }
 

@@ -6,6 +6,7 @@
 
 #include "launcher/view/figures.hpp"
 #include "launcher/view/node_rows.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::launcher::view {
@@ -22,9 +23,7 @@ std::string name_of(Placed const& placed) {
   return "rank " + std::to_string(placed.worker->rank) + " on " + placed.node->host;
 }
 std::string names_of(std::vector<Placed> const& placed) {
-  std::vector<std::string> names;
-  std::transform(placed.begin(), placed.end(), std::back_inserter(names), name_of);
-  return join_first(3, std::move(names));
+  return join_first(3, list_of(placed, name_of));
 }
 
 /// The workers that have begun fewer collectives than the others, which wait for them. "": none, or more than half.

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/worker/page_view.hpp"
 
@@ -191,9 +192,7 @@ std::string name(StalledRank const& rank) {
 /// The first kMostNamed by name.
 template <class Each, class Name>
 std::string names(std::vector<Each> const& many, Name const& name_of) {
-  std::vector<std::string> all;
-  std::transform(many.begin(), many.end(), std::back_inserter(all), name_of);
-  return join_first(kMostNamed, std::move(all));
+  return join_first(kMostNamed, list_of(many, name_of));
 }
 
 /// Users do not know PyTorch's numbers of a group's collectives, so these are left out.

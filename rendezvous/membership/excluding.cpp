@@ -6,6 +6,7 @@
 
 #include "rendezvous/membership/roster.hpp"
 #include "src/base/core/endpoint.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 
 namespace cxxrun::rendezvous {
@@ -68,9 +69,7 @@ std::string objection_to_drain(State const& state, std::string const& name, Poli
     }
   }
   if (leave == 0) {
-    std::vector<std::string> hosts;
-    std::transform(seats.begin(), seats.end(), std::back_inserter(hosts),
-                   [](auto const& seat) { return seat.node.host; });
+    auto hosts = list_of(seats, [](auto const& seat) { return seat.node.host; });
     return "no worker of this job runs on " + printable(name) + ", but on " + join_first(8, std::move(hosts));
   }
   std::size_t const left = state.roster.present.size() - leave;

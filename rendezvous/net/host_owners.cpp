@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "src/base/core/endpoint.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/os/local_address.hpp"
 
 namespace cxxrun::rendezvous {
@@ -37,9 +38,7 @@ Result<os::SocketOwners>& HostOwners::sockets() {
 
 Owners HostOwners::answer(WhoseCalls const& asked) {
   auto& sockets = this->sockets();
-  std::vector<TcpEnds> connections;
-  std::transform(asked.calls.begin(), asked.calls.end(), std::back_inserter(connections),
-                 [](store::CallerQuestion const& call) { return call.ends; });
+  auto const connections = list_of(asked.calls, &store::CallerQuestion::ends);
   bool const tells = sockets.has_value();
   auto const seen = tells ? sockets->find(connections) : std::vector<std::optional<SeenSocket>>{};
   Owners answer{asked.number, {}};

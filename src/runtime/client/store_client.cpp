@@ -20,6 +20,7 @@
 
 #include "cxxrun/error.hpp"
 #include "cxxrun/store.hpp"
+#include "src/base/core/list.hpp"
 #include "src/base/core/text.hpp"
 #include "src/base/core/time.hpp"
 #include "src/base/os/fd.hpp"
@@ -349,9 +350,7 @@ struct Store::Impl : client::StoreConnection {
     if (came_late) {
       return {};
     }
-    std::vector<std::string> names;
-    std::transform(keys.begin(), keys.end(), std::back_inserter(names),
-                   [](std::string const& key) { return "\"" + key + "\""; });
+    auto names = list_of(keys, [](std::string const& key) { return "\"" + key + "\""; });
     return fail(Errc::timeout, name() + ": not written within " + std::to_string(limit.count()) +
                                    " ms: " + join_first(3, std::move(names)));
   }

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <random>
 
+#include "tests/support/eventually.hpp"
 #include "tests/support/test_agent.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
@@ -39,12 +40,14 @@ void let_pass(std::uint32_t turns) {
 
 /// Waits until all ranks have saved more often than `before`, and equally often; returns how often.
 std::uint64_t await_save(std::vector<TestAgent::Worker> const& workers, std::uint64_t before) {
-  for (TimePoint const until = Clock::now() + kGuard; Clock::now() < until; std::this_thread::yield()) {
-    std::uint64_t const saves = workers[0].page->step;
-    if (saves > before &&
-        std::all_of(workers.begin(), workers.end(), [&](auto const& worker) { return worker.page->step == saves; })) {
-      return saves;
-    }
+  std::uint64_t saves = 0;
+  bool const saved = eventually([&] {
+    saves = workers[0].page->step;
+    return saves > before &&
+           std::all_of(workers.begin(), workers.end(), [&](auto const& worker) { return worker.page->step == saves; });
+  });
+  if (saved) {
+    return saves;
   }
   throw std::runtime_error("nobody answers a request");
 }
