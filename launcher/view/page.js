@@ -10,7 +10,7 @@ const el = (tag, text, cls) => {
 const set = (e, text) => { if (e.textContent !== String(text)) e.textContent = text }
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 const clock = s => Math.floor(s / 3600) + ':' + [Math.floor(s / 60) % 60, s % 60].map(n => String(n).padStart(2, '0')).join(':')
-const format = new Intl.NumberFormat('en'), number = n => format.format(n)
+const number = n => String(n).replace(/\B(?=(\d{3})+$)/g, ',')  // Intl.NumberFormat holds the first paint up for 40 ms
 const seconds = ms => ms === null ? '' : (ms / 1000).toFixed(ms < 1000 ? 3 : 2)
 const kSilent = 15, kQuiet = 5, kRows = 256, kPoints = 2160
 
@@ -348,7 +348,8 @@ async function listen() {
     await new Promise(done => setTimeout(done, 1500))
   }
 }
-listen()
+// The page is painted first; a hidden one is not.
+if (document.hidden) listen(); else requestAnimationFrame(() => setTimeout(listen))
 setInterval(() => over || told(nobody), 1000)
 // A proxy may hold a stream back.
 setInterval(async () => {

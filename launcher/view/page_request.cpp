@@ -93,7 +93,6 @@ std::string page_head(unsigned status, std::string_view type, std::optional<std:
   field("Cache-Control", "no-store");
   field("Referrer-Policy", "no-referrer");
   field("Cross-Origin-Resource-Policy", "same-origin");
-  field("Cross-Origin-Opener-Policy", "same-origin");
   if (status == 401) {
     field("WWW-Authenticate", "Bearer");
   }

@@ -1,10 +1,13 @@
 // live_bench: processor time that the pulses of a job cost its coordinator, from the sealed frame to who is slow. A
 // release build, without arguments, by hand: exit code 1 when a figure is over its bar. With --smoke: a small job, and
-// no bars.
+// no bars. With --worker: a worker that only reports a step each second, for live_bench.py.
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -12,6 +15,8 @@
 #include "launcher/live/live.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/trust/secure_channel.hpp"
+#include "src/base/worker/agent_link.hpp"
+#include "src/base/worker/recorder.hpp"
 
 using namespace cxxrun;                  // NOLINT(google-build-using-namespace): a program, not a header
 using namespace cxxrun::launcher::live;  // NOLINT(google-build-using-namespace)
@@ -110,9 +115,31 @@ bool measure(std::uint32_t nodes, double bar) {
   return bar == 0 || percent <= bar;
 }
 
+/// Until it is killed.
+int be_a_worker() {
+  // NOLINTBEGIN(concurrency-mt-unsafe): nothing changes the environment
+  auto const* const rank = std::getenv("LOCAL_RANK");
+  auto const lookup = [](char const* name) -> char const* { return std::getenv(name); };
+  // NOLINTEND(concurrency-mt-unsafe)
+  auto const local = rank == nullptr ? 0U : static_cast<std::uint32_t>(std::stoul(rank));
+  auto* const link = worker::process_link(lookup, {.generation = 1, .local_rank = local});
+  auto* const page = worker::process_page();
+  if (link == nullptr || page == nullptr) {
+    return 1;
+  }
+  page->generation.store(1);
+  for (std::uint64_t step = 1;; ++step) {
+    worker::note_step(*page, step);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "--worker") {
+    return be_a_worker();
+  }
   if (argc > 1 && std::string(argv[1]) == "--smoke") {
     return measure(8, 0) ? 0 : 1;
   }

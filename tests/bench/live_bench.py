@@ -46,10 +46,10 @@ def median_ms(program, arguments, env, code, reps):
 
 
 class Job:
-    def __init__(self, given, folder, agents, ranks):
+    def __init__(self, given, folder, agents, ranks, worker=("sleep", "1000")):
         self.id, self.ctl, self.env = f"live-bench-{os.getpid()}-{agents}", given.cxxrunctl, environment(folder)
         command = [given.cxxrun, "--nnodes", str(agents), "--rdzv-endpoint", f"127.0.0.1:{random.randint(20000, 32000)}",
-                   "--rdzv-id", self.id, f"--nproc-per-node={ranks // agents}", "sleep", "1000"]
+                   "--rdzv-id", self.id, f"--nproc-per-node={ranks // agents}", *worker]
         self.said = open(folder + f"/said{agents}", "wb")
         self.processes = [subprocess.Popen(command, env=self.env, stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said)
                           for _ in range(agents)]
