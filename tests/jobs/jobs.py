@@ -42,6 +42,9 @@ def gate(name):
 """
 
 
+long = unittest.skipUnless(os.environ.get("CXXRUN_PATIENCE"), "takes long: only with scripts/test --full or CXXRUN_PATIENCE=1")
+
+
 class Hang(AssertionError):
     pass
 

@@ -87,9 +87,11 @@ class Ahead(DeviceCase):
     def test_no_update_is_made_of_what_the_death_of_a_peer_has_left(self):
         self.assert_gate_is_kept()
 
+    @jobs.long
     def test_an_optimizer_that_leaves_the_update_out_is_not_waited_for_and_its_step_is_taken_back(self):
         self.assert_gate_is_kept("fused", hears_later=True)
 
+    @jobs.long
     def test_an_average_of_the_parameters_is_made_of_updates_that_are_known_to_be_made(self):
         self.assert_gate_is_kept("fused", "average")
 
@@ -104,6 +106,7 @@ class Staged(DeviceCase):
 
     claimed = "staged"
 
+    @jobs.long
     def test_what_is_carried_and_what_is_refused(self):
         (agent,) = self.begin("elastic_calls.py", ranks=2)
         self.assertEqual(agent.wait(300), 0, agent.stderr)

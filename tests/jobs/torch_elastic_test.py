@@ -27,6 +27,7 @@ class Elastic(ElasticCase):
         self.assertEqual(len(whole), 1)
         self.assert_survived(disturbed, whole, falls, f"{word}{len(falls)}")
 
+    @jobs.long
     def test_ranks_whose_buckets_are_in_shared_memory_survive_as_well(self):
         self.assert_disturbed_as_quiet(["1:6:backward", "2:5:update"], "wide")
 
@@ -69,6 +70,7 @@ class Elastic(ElasticCase):
         self.assertEqual({event[4:] for event in ends}, {("6", "2")})
         self.assertIn(str(pid), [event[3] for event in ends])
 
+    @jobs.long
     def test_ctrl_c_ends_the_wait_for_a_rank_that_is_stopped(self):
         for where in ("backward", "wanted"):
             with self.subTest(where=where):
@@ -93,6 +95,7 @@ class Elastic(ElasticCase):
         self.assert_other_node_survived(self.play_shards(falls, "disturbed"), whole, falls, "disturbed")
 
     @unittest.skipIf(not FSDP2, "this PyTorch has no FSDP2")
+    @jobs.long
     def test_shards_of_a_node_that_is_lost_are_given_to_another_node(self):
         whole = set(self.ends(self.play_shards([], "whole")).values())
         agents = self.begin("elastic_shards.py", str(STEPS), "node=2:4:update", restarts=1, folder="lost", nodes=2,
@@ -106,6 +109,7 @@ class Elastic(ElasticCase):
                          {int(pid) for g, _, pid, _ in self.noted("stepped", "lost") if g == 1} & set(found))
 
     @unittest.skipIf(not FSDP2, "this PyTorch has no FSDP2")
+    @jobs.long
     def test_shards_are_trained_as_by_torchs_own_hsdp(self):
         trained = []
         for words in (["gloo"], []):
@@ -120,6 +124,7 @@ class Elastic(ElasticCase):
             self.assertAlmostEqual(own, ours, delta=1e-5 + 1e-4 * abs(own))
 
     @unittest.skipIf(not FSDP2, "this PyTorch has no FSDP2")
+    @jobs.long
     def test_shards_on_nodes_with_other_numbers_of_ranks_are_refused(self):
         agents = self.begin("elastic_shards.py", str(STEPS), nodes=2, sizes=(2, 1))
         self.assert_codes([1, 1], *agents)

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 
+import jobs
 import train_jobs
 from survivor_jobs import SurvivorCase
 
@@ -38,6 +39,7 @@ class Kills(CudaCase):
         self.double = "devices=4,rest=peers"
         self.play(self.one_node, self.kill_often)
 
+    @jobs.long
     def test_the_same_on_two_nodes_where_nccl_reports_the_deaths(self):
         self.double = "devices=2,deaths=seen"
         self.play(self.train_pair, self.kill_often)
@@ -71,6 +73,7 @@ class Faults(CudaCase):
 
 
 class BesideTheCpu(CudaCase):
+    @jobs.long
     def test_either_trainer_goes_on_from_the_others_checkpoint(self):
         saved = ("--checkpoint-dir", self.path("saved"))
         first = self.alone("--steps", "10", "--batch", "2", "--quiet", *saved)

@@ -2,6 +2,7 @@
 
 CXXRUN_KILLS: how many kills; CXXRUN_KILLS_SEED repeats a run."""
 
+import jobs
 import train_jobs
 from survivor_jobs import SurvivorCase
 
@@ -16,6 +17,7 @@ class Torch(SurvivorCase):
     def test_random_kills_change_no_loss_and_no_other_process(self):
         self.play(self.one_node, self.kill_often)
 
+    @jobs.long
     def test_the_same_on_two_nodes(self):
         self.play(self.train_pair, self.kill_often)
 

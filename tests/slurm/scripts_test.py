@@ -33,6 +33,7 @@ class TaskPerGpu(ExampleCase):
         self.row("scripts", "--ntasks-per-node=2 --gpus-per-task=1; srun cxxrun train.py",
                  "ranks are Slurm's, LOCAL_RANK is 0: the one GPU that the task sees")
 
+    @jobs.long
     def test_where_all_tasks_see_all_devices_local_rank_counts_them(self):
         text = script("a_task_per_gpu", "after.sh").replace("--gpus-per-task=1", "--gpus-per-node=2")
         self.assert_trained_in_slurms_order(self.finish(self.submit("a_task_per_gpu", text)), (0, 1))
@@ -90,6 +91,7 @@ class SchedulerVariables(ExampleCase):
     def places(self, text):
         return {(line.rank, line.text) for line in lines_of(text)}
 
+    @jobs.long
     def test_four_nodes_of_one_task(self):
         text = self.run_example("c_scheduler_variables", "after.sh")
         self.assert_trained(text, world=4, steps=3)
@@ -116,10 +118,12 @@ class MasterAddress(ExampleCase):
         self.assert_trained(output, world=4, steps=3)
         self.assertEqual({line.text for line in lines_of(output)}, {" at node1:23456"})
 
+    @jobs.long
     def test_set_inside_python_rank_0_of_the_script_may_serve_the_store(self):
         self.assert_meets_where_the_script_says(script("d_master_addr", "after_sets_env.sh"))
         self.row("scripts", "MASTER_ADDR set inside Python; srun cxxrun --agent-store=off train.py", "the script's rank 0 serves the store")
 
+    @jobs.long
     def test_set_inside_python_torchs_own_switch_is_as_good(self):
         text = script("d_master_addr", "after_sets_env.sh").replace(" --agent-store=off", "")
         self.assert_meets_where_the_script_says(
