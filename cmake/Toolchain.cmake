@@ -28,6 +28,9 @@ if(CXXRUN_SANITIZE)
   target_compile_options(cxxrun_options INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer
     -fno-sanitize-recover=all -g1)
   target_link_options(cxxrun_options INTERFACE -fsanitize=${sanitizers})
+  target_compile_definitions(cxxrun_options INTERFACE CXXRUN_SANITIZED)
+  # As by g++: looking for uses of a stack that is left costs a quarter of the time.
+  target_compile_options(cxxrun_options INTERFACE $<$<CXX_COMPILER_ID:Clang>:-fsanitize-address-use-after-return=never>)
   if("undefined" IN_LIST CXXRUN_SANITIZE)
     # This check opens a pipe to look at memory, and reports healthy objects when no descriptor is left.
     target_compile_options(cxxrun_options INTERFACE -fno-sanitize=vptr)

@@ -8,7 +8,7 @@ namespace {
 std::atomic<std::size_t> count{0};
 }  // namespace
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef CXXRUN_SANITIZED
 void* operator new(std::size_t bytes) {
   count.fetch_add(1, std::memory_order_relaxed);
   if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) {

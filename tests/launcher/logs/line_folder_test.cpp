@@ -69,11 +69,11 @@ TEST_CASE("line_folder: a line of some ranks names them when its time is over, o
           "[unit]") {
   auto folder = open_streams(8);
   std::string out;
-  for (std::uint32_t const id : {6, 0, 1, 2}) {
+  for (std::uint32_t const id : {6U, 0U, 1U, 2U}) {
     folder.feed(id, "slow\n", kStart, out);
   }
   folder.feed(3, "alone\n", kStart + 1ms, out);
-  for (std::uint32_t const id : {0, 1, 2}) {
+  for (std::uint32_t const id : {0U, 1U, 2U}) {
     folder.feed(id, "three\n", kStart + 1ms, out);
   }
   CHECK(*folder.due() == kStart + kHeldFor);

@@ -155,8 +155,8 @@ TEST_CASE("top: whatever the job and the terminal are, a screen is ASCII and not
   viewer.table.members[2].workers[0].state = '\xff';
   viewer.table.events.assign(20, {Millis{0}, std::string(300, 'e') + "\n\x1b"});
   viewer.tails = {{0, "\xc3\xa4", "/x", std::string(5000, 'x') + "\x1b[2J\n"}};
-  for (std::size_t const rows : {1, 2, 5, 6, 7, 8, 24, 200}) {
-    for (std::size_t const columns : {1, 20, 80, 300}) {
+  for (std::size_t const rows : {1U, 2U, 5U, 6U, 7U, 8U, 24U, 200U}) {
+    for (std::size_t const columns : {1U, 20U, 80U, 300U}) {
       for (bool const log : {false, true}) {
         viewer.choice = {};
         viewer.choice.lines = rows;

@@ -133,7 +133,7 @@ Row progress() {
           CHECK(named.in(Phase::stopping, 1));
           CHECK(named.state.group.stop.kind == StopKind::failure);
           CHECK(named.state.group.stop.why == "rank 1 on n1 did not arrive in time for 1 other");
-          for (AgentId const agent : {1, 2}) {
+          for (AgentId const agent : {1U, 2U}) {
             named.feed(Said{agent, Stopped{1, {}, {}}});
           }
           CHECK(named.state.restarts.consumed == 1);  // although no worker has ended

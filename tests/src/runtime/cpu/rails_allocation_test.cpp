@@ -2,7 +2,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/rail.hpp"
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have an operator new of their own
+#ifndef CXXRUN_SANITIZED  // they have an operator new of their own
 
 using namespace cxxrun;
 

@@ -74,7 +74,7 @@ bool covers_everything_once(Layout const& layout, std::vector<Parameter> const& 
 
 TEST_CASE("buckets: every layout has every gradient once, apart from all others, inside the arena", "[unit]") {
   std::mt19937 random(7);
-  for (std::size_t const number : {1, 2, 3, 10, 100, 1000, 10'000}) {
+  for (std::size_t const number : {1U, 2U, 3U, 10U, 100U, 1000U, 10'000U}) {
     for (int turn = 0; turn < 5; ++turn) {
       auto const parameters = any_parameters(random, number);
       auto order = reverse_order(number);

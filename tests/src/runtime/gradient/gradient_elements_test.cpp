@@ -22,7 +22,7 @@ std::vector<T> values(std::size_t count) {
 
 template <class T>
 void check_type() {
-  for (std::size_t const count : {0, 1, 7, 8, 9, 1000}) {
+  for (std::size_t const count : {0U, 1U, 7U, 8U, 9U, 1000U}) {
     auto data = values<T>(count);
     double squares = 0;
     for (std::size_t i = 0; i < count; ++i) {
