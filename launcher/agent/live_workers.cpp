@@ -54,14 +54,16 @@ void read_lateness(worker::ControlPage const& page, live::Row& row) {
 
 void read_page(worker::ControlPage const& page, live::Row& row, TimePoint now) {
   auto const figures = worker::read_figures(page);
-  of(row, Figure::step) = as_figure(page.step.load(std::memory_order_relaxed));
+  auto const reported = page.step.load(std::memory_order_relaxed);
+  auto const updates = page.updates.load(std::memory_order_acquire);
+  of(row, Figure::step) = as_figure(reported > 0 ? reported : updates);
   of(row, Figure::begun) = as_figure(worker::begun_in_all(figures.entered, figures.groups));
   // Of a program that has begun none, the page says that it may wait elsewhere.
   bool const may_wait = of(row, Figure::begun) > 0 && !figures.idle;
   of(row, Figure::waits) = may_wait && (figures.entered > figures.done || figures.elsewhere) ? 1 : 0;
-  auto const first = page.first_step.load(std::memory_order_relaxed);
-  auto const last = page.last_step.load(std::memory_order_relaxed);
-  if (first > 0 && last > 0) {
+  bool const has_begun = reported > 0 ? page.first_step.load(std::memory_order_relaxed) > 0 : updates > 0;
+  auto const last = (reported > 0 ? page.last_step : page.updated).load(std::memory_order_relaxed);
+  if (has_begun && last > 0) {
     TimePoint const at{std::chrono::duration_cast<Clock::duration>(std::chrono::nanoseconds(last))};
     of(row, Figure::step_ago) = std::max<std::int64_t>(0, std::chrono::duration_cast<Millis>(now - at).count());
   }

@@ -102,6 +102,10 @@ struct ControlPage {
   std::atomic<std::uint64_t> fed{0};
   /// CLOCK_BOOTTIME, nanoseconds: the instant whose state its newest complete checkpoint holds; 0: it has saved none.
   std::atomic<std::int64_t> saved{0};
+  /// How often PyTorch's first optimizer has stepped since the process began, and when last (CLOCK_BOOTTIME,
+  /// nanoseconds; written first). Shown as the steps of a script that reports none.
+  std::atomic<std::uint64_t> updates{0};
+  std::atomic<std::int64_t> updated{0};
 };
 static_assert(sizeof(ControlPage) <= 4096);
 

@@ -105,6 +105,7 @@ def _join(c10d: ModuleType) -> None:
             parallel = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
             if parallel is not None:
                 _note(parallel, "__init__", after=_late.add)
+            _late.count_updates(sys.modules.get("torch.optim.optimizer"), page)
             _late.time_loader(sys.modules.get("torch.utils.data.dataloader"), page)
         watch[0].begin()
 

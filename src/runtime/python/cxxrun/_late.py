@@ -1,10 +1,11 @@
-"""Shows what the launcher finds out by which rank is late, and why: how long a step of DistributedDataParallel computes and
-reduces, as PyTorch's own log has it, and how long DataLoaders have let their rank wait. Both are private to PyTorch (tried with
-1.13, 2.6 and 2.14). The log has a sample of each of the first 10 steps and of every 100th after them."""
+"""Shows what the launcher finds out by which rank is late, and why: how many steps an optimizer has made, how long a step of
+DistributedDataParallel computes and reduces, as PyTorch's own log has it, and how long DataLoaders have let their rank wait. All are
+private to PyTorch (tried with 1.13, 2.6 and 2.14). The log has a sample of each of the first 10 steps and of every 100th after them."""
 import os
+import sys
 import time
 import weakref
-from typing import Any, List
+from typing import Any, Callable, List, Optional
 
 from cxxrun import _page, _process
 
@@ -32,6 +33,30 @@ def time_loader(module: Any, page: _page.Page) -> None:
             page.fed(time.monotonic_ns() - begin)
 
     iterator.__next__ = timed
+
+
+def count_updates(module: Any, page: _page.Page) -> None:
+    """`module`: torch.optim.optimizer, if the script has imported it. Counts the steps of the first optimizer that makes one: of a
+    script with several, as for GANs, one counts. PyTorch calls the method replaced here after each step, for its profiler."""
+    optimizer = getattr(module, "Optimizer", None)
+    after_step: Optional[Callable[[Any], None]] = getattr(optimizer, "_optimizer_step_code", None)
+    if after_step is None:
+        return
+    is_compiling = getattr(getattr(sys.modules["torch"], "compiler", None), "is_compiling", lambda: False)
+    first: "Callable[[], Optional[Any]]" = lambda: None  # noqa: E731
+
+    def count(self: Any) -> None:
+        nonlocal first
+        after_step(self)
+        if is_compiling():
+            return
+        if first() is None:
+            first = weakref.ref(self)
+        if first() is self:
+            page.update()
+            show(page)
+
+    optimizer._optimizer_step_code = count  # type: ignore[union-attr]
 
 
 def show(page: _page.Page) -> None:

@@ -35,6 +35,8 @@ LOOKED_BEGUN = 3384
 LOOKED_AT = 3392
 FED = 3400
 SAVED = 3408
+UPDATES = 3416
+UPDATED = 3424
 UNKNOWN = 4294967295
 BEGUN = 4294967294
 IN_BACKWARD = 1
@@ -164,6 +166,11 @@ class Page:
             self.put(FIRST_STEP, moment)
         self.put(LAST_STEP, moment)
         self.put(STEP, completed)
+
+    def update(self) -> None:
+        """The optimizer has stepped."""
+        self.put(UPDATED, now())
+        self.put(UPDATES, self.get(UPDATES) + 1)
 
     def sample(self, number: int, forward: int, backward: int, reducing: int) -> None:
         """What DistributedDataParallel has logged of its step of that number, in nanoseconds."""

@@ -86,6 +86,8 @@ TEST_CASE("page_view: its words are where src/runtime/python/cxxrun/_page.py wri
   CHECK(has("LOOKED_AT", offsetof(ControlPage, looked_at)));
   CHECK(has("FED", offsetof(ControlPage, fed)));
   CHECK(has("SAVED", offsetof(ControlPage, saved)));
+  CHECK(has("UPDATES", offsetof(ControlPage, updates)));
+  CHECK(has("UPDATED", offsetof(ControlPage, updated)));
   CHECK(has("UNKNOWN", kUnknownOperation));
   CHECK(has("BEGUN", kBegunOperation));
   CHECK(has("IN_BACKWARD", kInBackward));

@@ -46,6 +46,32 @@ dist.init_process_group({arguments})
 dist.distributed_c10d.GroupMember.WORLD.number += 3
 time.sleep({pause})
 """
+# As much of torch.optim, and of what torch.compile() says.
+OPTIM = {
+    "torch/compiler.py": "COMPILES = False\ndef is_compiling(): return COMPILES\n",
+    "torch/optim/__init__.py": "from torch.optim.optimizer import Optimizer\n",
+    "torch/optim/optimizer.py": """
+class Optimizer:
+    seen = 0
+    def _optimizer_step_code(self): self.seen += 1
+    def step(self): self._optimizer_step_code()
+""",
+}
+UPDATE = """
+import time, torch, torch.compiler, torch.distributed as dist
+from torch.optim import Optimizer
+early, other = Optimizer(), Optimizer()
+dist.init_process_group()
+del early
+first = Optimizer()
+for _ in range(5): first.step(), other.step()
+torch.compiler.COMPILES = True
+first.step()
+torch.compiler.COMPILES = False
+print(first.seen, other.seen)
+del first
+for _ in range(2): other.step()
+"""
 # As plug-ins of vendors do when they are imported: the script's name is theirs, and the module's own stays.
 WRAP = "def wrapped(*all, its=dist.init_process_group): its(*all)\ndist.init_process_group = wrapped\n"
 
@@ -92,6 +118,17 @@ class BootstrapTest(unittest.TestCase):
         for version in ("2.14.0", "1.13.1"):
             with self.subTest(version=version):
                 self.assertEqual(self.shown(version=version), (1, 3))
+
+    def test_steps_of_the_first_optimizer_that_makes_one_are_counted(self):
+        self.torch()
+        for name, text in OPTIM.items():
+            self.write(name, text)
+        self.write("torch/__init__.py", "__version__ = '2.14.0'\nimport torch.distributed, torch.compiler, torch.optim\n")
+        agent = Agent()
+        self.addCleanup(agent.close)
+        self.assertEqual(self.run_python(UPDATE, agent=agent.name), ("6 5\n", ""))
+        self.assertEqual((agent.word(_page.UPDATES), agent.word(_page.STEP), agent.word(_page.FIRST_STEP)), (7, 0, 0))
+        self.assertGreater(agent.word(_page.UPDATED), 0)
 
     def test_it_does_not_matter_who_has_wrapped_init_process_group(self):
         for version in ("2.14.0", "1.13.1"):
